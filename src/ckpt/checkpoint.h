@@ -1,0 +1,99 @@
+#pragma once
+// Checkpoints: OUTPUT/checkpoints/step-00001200/{manifest.json model.safetensors optimizer.safetensors state.json}; FORMAT.md is the
+// grammar. A directory without a valid manifest does not exist for resume. Needs no dist: writers report, the committer commits.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "sys/fs.h"
+#include "util/json.h"
+
+namespace gputrain {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// What one save holds. Tensors are CPU or device; they are copied to the host while written.
+struct CheckpointContent {
+  int64_t step = 0;
+  NamedTensors model;      // parameters and buffers, Python's names
+  NamedTensors optimizer;  // "<parameter name>/exp_avg", ...
+  Json state;              // counters, scaler, best metric, layout, fingerprints, versions: everything else
+};
+
+// A file that a writer finished (written and fsynced): what the committer puts into the manifest.
+struct PartReport {
+  std::string file;
+  int64_t size = 0;
+  std::string xxh3;              // 16 hex digits of XXH3-64 over the whole file
+  Json tensors;                  // {name: {dtype, shape, slices: [{file, shape, offset}]}}; empty object for state.json
+};
+
+struct CheckpointOptions {
+  std::string directory;                       // OUTPUT/checkpoints
+  std::string run_id;
+  int attempt = 1;
+  int keep_last = 3;                           // >= 1
+  std::string keep_best;                       // metric; "" = none
+  bool best_is_larger = true;
+  // Fencing: called right before the commit's rename; throws when the lock is not this attempt's any more.
+  std::function<void()> check_fence;
+  // Phase hooks for progress and fault placement: "writing" (files), "commit" (between write and rename).
+  std::function<void(const char* phase)> on_phase;
+};
+
+struct SavedCheckpoint {
+  int64_t step = 0;
+  std::string path;
+  int64_t bytes = 0;
+};
+
+class CheckpointStore {
+ public:
+  CheckpointStore(FileSystem& fs, CheckpointOptions options);
+
+  // Writes .tmp-<step>-<attempt>/, fsyncs, commits by rename, verifies (reopens and rehashes), then prunes by the retention rule.
+  // A step that is already saved and verifies is a no-op that returns it. Throws Error(kCheckpoint); what was good before stays good,
+  // the temporary directory is removed when it can be.
+  // `metric`: the keep_best value of this state, when an evaluation has just given one (NaN never counts as best).
+  SavedCheckpoint save(const CheckpointContent& content, std::optional<double> metric);
+
+  // Removes .tmp-* of dead attempts. Called once, when the attempt owns the lock.
+  void sweep();
+
+ private:
+  FileSystem& fs_;
+  CheckpointOptions options_;
+};
+
+struct LoadedCheckpoint {
+  int64_t step = 0;
+  std::string path;
+  std::map<std::string, at::Tensor> model;
+  std::map<std::string, at::Tensor> optimizer;
+  Json state;
+};
+struct Rejected {
+  std::string path;
+  std::string why;
+};
+struct ResumeChoice {
+  std::optional<LoadedCheckpoint> checkpoint;  // nullopt: none exists, start from the beginning
+  std::vector<Rejected> rejected;              // newer ones that did not verify
+};
+
+// The newest checkpoint that verifies (manifest, sizes, hashes, safetensors structure), loaded into CPU tensors. Throws
+// Error(kCheckpoint) when checkpoints exist and none verifies (never a silent new start). mode: auto | never | path.
+ResumeChoice load_for_resume(FileSystem& fs, const std::string& directory, const std::string& mode, const std::string& path);
+
+// One checkpoint directory (or "latest" / "best" under a run's checkpoints), verified. For `eval` and `export`.
+LoadedCheckpoint load_checkpoint(FileSystem& fs, const std::string& path);
+std::string resolve_checkpoint(FileSystem& fs, const std::string& checkpoints_directory, const std::string& which);
+
+}  // namespace gputrain

@@ -1,0 +1,96 @@
+#pragma once
+// From a data set to batches: Source -> order -> Loader.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "spec/plan.h"
+#include "spec/shares.h"
+#include "util/json.h"
+#include "util/shard.h"
+
+namespace gputrain {
+
+// A micro-batch on the host. `inputs` [n, ...], `targets` [n, ...]; n >= 1. Row i is sample ids[i].
+struct Batch {
+  at::Tensor inputs;
+  at::Tensor targets;
+  std::vector<int64_t> ids;
+};
+
+// A random-access set of samples. Thread-safe: the loader's workers call it at the same time.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual int64_t size() const = 0;
+  // Shape and dtype of one raw sample, before transforms. Images are uint8 [C, H, W]; raw arrays are what the spec says.
+  virtual std::vector<int64_t> sample_shape() const = 0;
+  virtual at::ScalarType sample_type() const = 0;
+  virtual at::ScalarType target_type() const = 0;        // int64 for class labels
+  virtual std::vector<int64_t> target_shape() const = 0; // {} for class labels
+  // Copies raw sample `id` into `sample` and its target into `target` (contiguous, of the types above).
+  // Error(kData) names file and sample.
+  virtual void read(int64_t id, void* sample, void* target) const = 0;
+  // What a resume must find unchanged: {samples, bytes, xxh3 of sizes and a sample of the content, ...}; no paths, no times.
+  virtual Json fingerprint() const = 0;
+};
+
+// Opens and checks everything that can be checked without reading all of it. Error(kData) says what the file looks like.
+// `role` is "data.train" or "data.val", for messages. num_classes >= 0: labels are checked against it where that is cheap.
+std::unique_ptr<Source> open_source(const DataSourcePlan& plan, const std::string& role);
+
+// Sample id at a position of an epoch: a permutation of [0, size) keyed by (seed, epoch), O(1) memory (Feistel network with
+// cycle walking). Rank and worker counts never enter.
+class SampleOrder {
+ public:
+  SampleOrder(int64_t size, uint64_t seed, int64_t epoch, bool shuffle = true);
+  int64_t operator[](int64_t position) const;
+
+ private:
+  int64_t size_;
+  uint64_t key_;
+  int half_bits_;
+  bool shuffle_;
+};
+
+struct LoaderOptions {
+  Shard shard;                    // rank, world size
+  int64_t global_batch = 1;
+  int64_t micro_batch = 0;        // 0 = the rank's whole share
+  bool drop_tail = false;
+  bool shuffle = true;
+  bool augment = true;            // random transforms use (seed, epoch, sample id)
+  uint64_t seed = 1;
+  int workers = 1;                // decode threads; 0 = decode in next()'s caller
+  int prefetch = 4;               // micro-batches in the ring
+  bool pin_memory = false;        // plain memory when false (pin_memory() throws without CUDA)
+  at::ScalarType float_type = at::kFloat;  // what to_tensor makes (kDouble under fp64)
+};
+
+// Delivers this rank's micro-batches of (epoch, step in epoch) in order. One consumer thread; decode threads inside.
+class Loader {
+ public:
+  virtual ~Loader() = default;
+  virtual int64_t steps_per_epoch() const = 0;
+  // Continues at the given place; drops what was prefetched. The one way to position a loader (O(1), nothing is replayed).
+  virtual void seek(int64_t epoch, int64_t step_in_epoch) = 0;
+  // All micro-batches of the next step of this rank, in order; empty vector when this rank has no sample in it. Crosses into the next
+  // epoch by itself. Blocks; waits are interruptible: returns nullopt as soon as cancel() was called and nothing is ready.
+  // Throws what a decode thread threw (Error(kData)).
+  virtual std::optional<std::vector<Batch>> next_step() = 0;
+  // Is the next step decoded already (next_step() would not block)?
+  virtual bool ready() = 0;
+  // Called from any thread (not a signal handler): makes a blocked next_step() return nullopt.
+  virtual void cancel() = 0;
+};
+
+// Transforms in plan order; see data/transforms.h. The source must outlive the loader.
+std::unique_ptr<Loader> make_loader(const Source& source, const std::vector<Named>& transforms, const LoaderOptions& options);
+
+// Evaluation: every sample once, in order, shard by contiguous ranges; ranks' batch counts may differ by one (the caller pads votes).
+std::unique_ptr<Loader> make_eval_loader(const Source& source, const std::vector<Named>& transforms, const LoaderOptions& options);
+
+}  // namespace gputrain

@@ -1,0 +1,43 @@
+#pragma once
+// Every name that a spec may use (models, transforms, optimizers, schedules, metrics, data formats), with typed arguments and
+// properties. The runtime binds factories to these names; a test fails on either side's surplus.
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "util/json.h"
+
+namespace gputrain {
+
+enum class ArgType { kInt, kFloat, kBool, kString, kIntList, kFloatList, kPath, kArray };  // kArray: {path, shape, dtype, offset}
+
+struct CatalogArg {
+  std::string name;
+  ArgType type;
+  std::optional<Json> fallback;        // nullopt: required
+  std::optional<double> least, most;   // range of numbers (of list elements); inclusive unless `above`
+  bool above = false;                  // least is exclusive
+  std::string help;
+};
+
+enum class CatalogKind { kModel, kTransform, kOptimizer, kSchedule, kMetric, kFormat };
+
+struct CatalogEntry {
+  CatalogKind kind;
+  std::string name;
+  std::string help;
+  std::vector<CatalogArg> args;
+  bool has_batch_norm = false;         // models: buffers that depend on the split
+  bool has_dropout = false;            // models: randomness by (seed, rank, step)
+  bool larger_is_better = true;        // metrics
+  std::vector<int64_t> sample_shape;   // models: shape of one synthetic input sample with default args ({} = from args)
+};
+
+std::span<const CatalogEntry> catalog();
+const CatalogEntry* find_entry(CatalogKind kind, std::string_view name);  // nullptr when there is none
+std::vector<std::string> names_of(CatalogKind kind);
+std::string_view to_string(CatalogKind kind);  // "model", "transform", ...
+
+}  // namespace gputrain

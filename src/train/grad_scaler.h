@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "util/json.h"
+
+namespace gputrain {
+
+// Dynamic loss scaling with the semantics of torch.amp.GradScaler (scale 65536, growth x2 after 2000 good steps, backoff x0.5), over
+// _amp_foreach_non_finite_check_and_unscale_ and _amp_update_scale_. Disabled (every precision but fp16) it is the identity.
+// Order of a step: scale(loss) ... backward ... unscale (after the reduction, so that all ranks see the same) -> clip -> step -> update.
+class GradScaler {
+ public:
+  GradScaler(bool enabled, at::Device device);
+  bool enabled() const;
+  at::Tensor scale(const at::Tensor& loss) const;
+  // Divides the gradients in place by the scale. Returns whether any was not finite.
+  bool unscale(const std::vector<at::Tensor>& gradients);
+  // After the step (skipped or not): backs off or grows.
+  void update(bool found_inf);
+  double current() const;       // 0 when disabled
+  Json state() const;           // {scale, growth_tracker}
+  void load(const Json& state);
+
+ private:
+  bool enabled_;
+  at::Tensor scale_, growth_tracker_, found_inf_;
+};
+
+// Global L2 norm over all gradients (float64 accumulate is not used: same result as torch.nn.utils.clip_grad_norm_ with foreach),
+// and, when max_norm > 0, scales the gradients by min(1, max_norm / (norm + 1e-6)). Returns the norm before clipping, without a host sync.
+at::Tensor clip_grad_norm(const std::vector<at::Tensor>& gradients, double max_norm);
+
+}  // namespace gputrain

@@ -1,0 +1,134 @@
+#include "util/units.h"
+
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+namespace gputrain {
+namespace {
+
+// Splits "1.5 GiB" into number text and unit text.
+std::pair<std::string_view, std::string_view> split_unit(std::string_view text) {
+  size_t end = 0;
+  while (end < text.size() && (std::isdigit(static_cast<unsigned char>(text[end])) || text[end] == '.')) ++end;
+  std::string_view number = text.substr(0, end);
+  while (end < text.size() && text[end] == ' ') ++end;
+  return {number, text.substr(end)};
+}
+
+template <typename Row, size_t N>
+std::optional<double> scaled(std::string_view text, const Row (&rows)[N]) {
+  auto [number, unit] = split_unit(text);
+  auto value = parse_double(number);
+  if (!value) return std::nullopt;
+  for (const auto& row : rows) {
+    if (row.name == unit) return *value * row.factor;
+  }
+  return std::nullopt;
+}
+
+struct UnitRow {
+  std::string_view name;
+  double factor;
+};
+constexpr UnitRow kDurations[] = {{"ms", 1}, {"s", 1e3}, {"m", 6e4}, {"h", 3.6e6}, {"d", 8.64e7}};
+constexpr UnitRow kSizes[] = {{"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
+
+}  // namespace
+
+std::optional<Milliseconds> parse_duration(std::string_view text) {
+  auto value = scaled(text, kDurations);
+  if (!value || *value > 9e15) return std::nullopt;
+  return Milliseconds(std::llround(*value));
+}
+
+std::string format_duration(Milliseconds duration) {
+  const int64_t ms = duration.count();
+  for (size_t i = std::size(kDurations); i-- > 0;) {
+    const auto factor = static_cast<int64_t>(kDurations[i].factor);
+    if (ms % factor == 0 && (ms != 0 || i == 1)) return std::to_string(ms / factor) + std::string(kDurations[i].name);
+  }
+  return std::to_string(ms) + "ms";
+}
+
+std::string format_elapsed(double seconds) {
+  char buffer[64];
+  if (!std::isfinite(seconds) || seconds < 0) return "-";
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (seconds < 59.95) {
+    std::snprintf(buffer, sizeof buffer, "%.1fs", seconds);
+  } else if (whole < 3600) {
+    std::snprintf(buffer, sizeof buffer, "%ldm %02lds", long(whole / 60), long(whole % 60));
+  } else {
+    std::snprintf(buffer, sizeof buffer, "%ldh %02ldm", long(whole / 3600), long(whole / 60 % 60));
+  }
+  return buffer;
+}
+
+std::optional<int64_t> parse_size(std::string_view text) {
+  auto value = scaled(text, kSizes);
+  if (!value || *value > 9e18) return std::nullopt;
+  return static_cast<int64_t>(*value);
+}
+
+std::string format_size(int64_t bytes) {
+  size_t unit = 0;
+  while (unit + 1 < std::size(kSizes) && static_cast<double>(bytes) >= kSizes[unit + 1].factor) ++unit;
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, unit == 0 ? "%.0f %s" : "%.1f %s", static_cast<double>(bytes) / kSizes[unit].factor,
+                std::string(kSizes[unit].name).c_str());
+  return buffer;
+}
+
+std::optional<Length> parse_length(std::string_view text) {
+  const size_t space = text.find(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  auto count = parse_int(text.substr(0, space));
+  std::string_view unit = text.substr(text.find_first_not_of(' ', space));
+  if (!count || *count < 0) return std::nullopt;
+  if (unit == "step" || unit == "steps") return Length{*count, Length::Unit::kSteps};
+  if (unit == "epoch" || unit == "epochs") return Length{*count, Length::Unit::kEpochs};
+  return std::nullopt;
+}
+
+std::string format_length(const Length& length) {
+  const char* unit = length.unit == Length::Unit::kSteps ? " step" : " epoch";
+  return std::to_string(length.count) + unit + (length.count == 1 ? "" : "s");
+}
+
+int64_t length_in_steps(const Length& length, int64_t steps_per_epoch) {
+  return length.unit == Length::Unit::kSteps ? length.count : length.count * steps_per_epoch;
+}
+
+std::optional<int64_t> parse_int(std::string_view text) {
+  std::string_view digits = text;
+  if (!digits.empty() && (digits[0] == '-' || digits[0] == '+')) digits.remove_prefix(1);
+  if (digits.empty() || (digits.size() > 1 && digits[0] == '0')) return std::nullopt;
+  if (!text.empty() && text[0] == '+') text.remove_prefix(1);
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> parse_double(std::string_view text) {
+  std::string_view body = text;
+  double sign = 1;
+  if (!body.empty() && (body[0] == '-' || body[0] == '+')) {
+    sign = body[0] == '-' ? -1 : 1;
+    body.remove_prefix(1);
+  }
+  if (body == ".inf" || body == ".Inf" || body == ".INF") return sign * std::numeric_limits<double>::infinity();
+  if (body.empty() || !(std::isdigit(static_cast<unsigned char>(body[0])) || body[0] == '.')) return std::nullopt;
+  std::string padded = body[0] == '.' ? "0" + std::string(body) : std::string(body);  // from_chars wants a leading digit
+  double value = 0;
+  auto [end, error] = std::from_chars(padded.data(), padded.data() + padded.size(), value);
+  if (error != std::errc() || end != padded.data() + padded.size()) return std::nullopt;
+  if (value == 0 && padded.substr(0, padded.find_first_of("eE")).find_first_of("123456789") != std::string::npos) return std::nullopt;
+  if (body == ".") return std::nullopt;
+  return sign * value;
+}
+
+}  // namespace gputrain
