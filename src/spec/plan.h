@@ -1,7 +1,9 @@
 #pragma once
-// RunPlan: the spec, resolved: defaults filled, paths absolute, "auto" decided. Immutable; written as plan.json; what every worker gets.
+// RunPlan: the spec, resolved: defaults filled, paths absolute, "auto" decided. Immutable; written as plan.json; what
+// every worker gets.
 //
-// Reading order for newcomers: this file first. Values that depend on the data (steps per epoch) are not here: workers derive them.
+// Reading order for newcomers: this file first. Values that depend on the data (steps per epoch) are not here: workers
+// derive them.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,7 +20,8 @@ enum class Backend { kGloo, kNccl };
 enum class Granularity { kStep, kEpoch };
 enum class Tail { kUse, kDrop };
 
-// Something named in the catalog with its arguments (all of them: defaults filled in): a model, transform, optimizer, schedule.
+// Something named in the catalog with its arguments (all of them: defaults filled in): a model, transform, optimizer,
+// schedule.
 struct Named {
   std::string name;
   Json args = Json::object();
@@ -34,30 +37,31 @@ struct Every {
 };
 
 struct HostPlan {
-  std::string name;        // "local", or what ssh gets
-  int slots = 0;           // ranks on this host
-  std::vector<int> gpus;   // device index of each slot; empty on CPU
-  int cores = 0;           // CPU cores this agent may use
+  std::string name;       // "local", or what ssh gets
+  int slots = 0;          // ranks on this host
+  std::vector<int> gpus;  // device index of each slot; empty on CPU
+  int cores = 0;          // CPU cores this agent may use
 };
 
 struct LaunchPlan {
   std::vector<HostPlan> hosts;
   int world_size = 1;
   Backend backend = Backend::kGloo;
-  int omp_threads = 1;             // intra-op threads of each rank
-  Milliseconds grace{30000};       // from stop intent to the end of the last rank
+  int omp_threads = 1;        // intra-op threads of each rank
+  Milliseconds grace{30000};  // from stop intent to the end of the last rank
   int max_restarts = 2;
   std::optional<Milliseconds> max_duration;
   Milliseconds lease{2000};
 };
 
 struct ModelPlan {
-  std::string name;                // catalog name
+  std::string name;  // catalog name
   Json args = Json::object();
 };
 
-// One data set. `format` is a catalog name; `args` are its resolved arguments: idx {images, labels}; raw {inputs: {path, shape,
-// dtype, offset}, targets: {...}}; synthetic {samples, shape, num_classes} (used by --smoke). Paths are absolute.
+// One data set. `format` is a catalog name; `args` are its resolved arguments: idx {images, labels}; raw {inputs:
+// {path, shape, dtype, offset}, targets: {...}}; synthetic {samples, shape, num_classes} (used by --smoke). Paths are
+// absolute.
 struct DataSourcePlan {
   std::string format;
   Json args = Json::object();
@@ -69,52 +73,52 @@ struct DataPlan {
   std::vector<Named> train_transforms;
   std::vector<Named> val_transforms;
   Tail tail = Tail::kUse;
-  int workers = 1;                 // decode threads of each rank
-  int prefetch = 4;                // batches in the ring
-  bool pin_memory = false;         // page-locked host memory (only where CUDA is)
+  int workers = 1;          // decode threads of each rank
+  int prefetch = 4;         // batches in the ring
+  bool pin_memory = false;  // page-locked host memory (only where CUDA is)
 };
 
 struct TrainPlan {
-  std::optional<int64_t> epochs;   // both limits: the first reached; at least one is set
+  std::optional<int64_t> epochs;  // both limits: the first reached; at least one is set
   std::optional<int64_t> max_steps;
-  int64_t global_batch = 0;        // samples per optimizer step, over all ranks and micro-batches
-  int64_t micro_batch = 0;         // per rank and forward pass; 0 = the rank's whole share ("auto")
+  int64_t global_batch = 0;  // samples per optimizer step, over all ranks and micro-batches
+  int64_t micro_batch = 0;   // per rank and forward pass; 0 = the rank's whole share ("auto")
   Precision precision = Precision::kFp32;
-  double clip_grad_norm = 0;       // 0 = no clipping
+  double clip_grad_norm = 0;  // 0 = no clipping
   bool deterministic = false;
 };
 
 struct SchedulePlan {
-  std::string name = "constant";   // constant | linear | cosine
-  Length warmup;                   // count 0 = none
-  double warmup_start = 0;         // factor at u = 0
-  double final_factor = 0;         // factor at the end of the decay (linear, cosine)
+  std::string name = "constant";  // constant | linear | cosine
+  Length warmup;                  // count 0 = none
+  double warmup_start = 0;        // factor at u = 0
+  double final_factor = 0;        // factor at the end of the decay (linear, cosine)
   Granularity granularity = Granularity::kStep;
 };
 
 struct CheckpointPlan {
   Every every;
   int keep_last = 3;
-  std::string keep_best;           // metric name, "" = none
-  bool best_is_larger = true;      // from the catalog
+  std::string keep_best;       // metric name, "" = none
+  bool best_is_larger = true;  // from the catalog
 };
 
 struct RunPlan {
   std::string name;
-  std::string output;              // absolute run directory
+  std::string output;  // absolute run directory
   uint64_t seed = 1;
   std::string task = "classification";
   LaunchPlan launch;
   ModelPlan model;
   DataPlan data;
   TrainPlan train;
-  Named optimizer;                 // adamw {lr, weight_decay, betas, eps}, sgd {lr, momentum, nesterov, weight_decay}
+  Named optimizer;  // adamw {lr, weight_decay, betas, eps}, sgd {lr, momentum, nesterov, weight_decay}
   SchedulePlan schedule;
   Every evaluate;
   CheckpointPlan checkpoint;
-  Every log;                       // duration 1s on GPUs, 1 step on CPU when "auto"
-  std::string reducer = "c10d";    // c10d | flat (the reference back end, for tests)
-  bool smoke = false;              // three steps of synthetic data, no retry
+  Every log;                     // duration 1s on GPUs, 1 step on CPU when "auto"
+  std::string reducer = "c10d";  // c10d | flat (the reference back end, for tests)
+  bool smoke = false;            // three steps of synthetic data, no retry
 };
 
 Json to_json(const RunPlan& plan);
@@ -126,8 +130,9 @@ std::string_view to_string(Backend);
 std::string_view to_string(Granularity);
 std::string_view to_string(Tail);
 
-// The items that a checkpoint must agree with on resume (model, task, data formats, global_batch, seed, tail, precision): compared
-// item by item, so that the error names what changed. A flat object {"train.global_batch": 256, ...}.
+// The items that a checkpoint must agree with on resume (model, task, data formats, global_batch, seed, tail,
+// precision): compared item by item, so that the error names what changed. A flat object {"train.global_batch": 256,
+// ...}.
 Json identity_of(const RunPlan& plan);
 
 }  // namespace gputrain

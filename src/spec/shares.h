@@ -1,8 +1,8 @@
 #pragma once
 // Batch arithmetic (design section 6.1): pure functions, shared by --dry-run and the training loop.
 //
-// A global batch of C samples (C = G, or fewer in the last window of an epoch) is cut into contiguous shares, one a rank; a share
-// is cut into micro-batches. Ranks may have different numbers of micro-batches, even none.
+// A global batch of C samples (C = G, or fewer in the last window of an epoch) is cut into contiguous shares, one a
+// rank; a share is cut into micro-batches. Ranks may have different numbers of micro-batches, even none.
 #include <cstdint>
 
 namespace gputrain {
