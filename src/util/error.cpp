@@ -46,7 +46,11 @@ std::string join_messages(const std::vector<Error>& errors) {
 }  // namespace
 
 Error::Error(ErrorKind kind, std::string message, std::string where, std::string hint)
-    : std::runtime_error(message), kind(kind), message(std::move(message)), where(std::move(where)), hint(std::move(hint)) {}
+    : std::runtime_error(message),
+      kind(kind),
+      message(std::move(message)),
+      where(std::move(where)),
+      hint(std::move(hint)) {}
 
 std::string Error::render() const {
   std::string text = where.empty() ? message : where + ": " + message;
@@ -54,11 +58,18 @@ std::string Error::render() const {
   return text;
 }
 
-ErrorList::ErrorList(std::vector<Error> errors) : std::runtime_error(join_messages(errors)), errors(std::move(errors)) {}
+ErrorList::ErrorList(std::vector<Error> errors)
+    : std::runtime_error(join_messages(errors)), errors(std::move(errors)) {}
 
-ExitCode exit_code(ErrorKind kind) { return row(kind).code; }
-std::string_view error_word(ErrorKind kind) { return row(kind).word; }
-bool is_retryable(ErrorKind kind) { return row(kind).retryable; }
+ExitCode exit_code(ErrorKind kind) {
+  return row(kind).code;
+}
+std::string_view error_word(ErrorKind kind) {
+  return row(kind).word;
+}
+bool is_retryable(ErrorKind kind) {
+  return row(kind).retryable;
+}
 
 ErrorKind error_kind(std::string_view word) {
   for (const auto& candidate : kKinds) {

@@ -1,8 +1,8 @@
 #pragma once
 // The one exception type that crosses module boundaries, and the two macros for broken invariants.
 //
-// An Error says what is wrong, where, and what to do. It is thrown by whoever has the context, never logged on the way, and
-// rendered once by a program's main(). Expected outcomes are return values, not Errors. A broken invariant aborts.
+// An Error says what is wrong, where, and what to do. It is thrown by whoever has the context, never logged on the way,
+// and rendered once by a program's main(). Expected outcomes are return values, not Errors. A broken invariant aborts.
 #include <stdexcept>
 #include <string>
 #include <vector>

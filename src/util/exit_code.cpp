@@ -9,7 +9,8 @@ namespace {
 
 constexpr ExitCodeRow kTable[] = {
     {0, "done", "finished; a finished run launched again is \"already complete\"", false},
-    {1, "failed", "a rank failed; result.json holds the reason (any code 1-63 passes the culprit's own through)", false},
+    {1, "failed", "a rank failed; result.json holds the reason (any code 1-63 passes the culprit's own through)",
+     false},
     {2, "usage", "bad command line", false},
     {64, "spec", "bad YAML or hostfile, unknown model, argument or transform, sizes that contradict each other", false},
     {65, "data", "data missing, malformed or changed", false},
@@ -29,7 +30,9 @@ constexpr ExitCodeRow kTable[] = {
 
 }  // namespace
 
-std::span<const ExitCodeRow> exit_code_table() { return kTable; }
+std::span<const ExitCodeRow> exit_code_table() {
+  return kTable;
+}
 
 std::optional<ExitCodeRow> find_exit_code(int code) {
   for (const auto& row : kTable) {
@@ -49,7 +52,9 @@ std::string exit_code_markdown() {
     text += "| " + std::to_string(row.code) + " | " + std::string(row.word) + " | " + std::string(row.meaning) + " | " +
             (row.resumable ? "yes" : "no") + " |\n";
   }
-  text += "| 128+n | signal | the culprit died by signal n (137: result.json says whether the kernel's OOM killer did it) | no |\n";
+  text +=
+      "| 128+n | signal | the culprit died by signal n (137: result.json says whether the kernel's OOM killer did it) "
+      "| no |\n";
   return text;
 }
 

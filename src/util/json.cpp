@@ -39,6 +39,8 @@ Json parse_json(std::string_view text, const std::string& where) {
   }
 }
 
-std::string dump_line(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump_line(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 }  // namespace gputrain

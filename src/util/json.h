@@ -15,7 +15,8 @@ Json json_number(double value);
 // Its inverse: a number, or one of the three strings. NaN for anything else.
 double number_from_json(const Json& value);
 
-// Strict parse (duplicate keys refused, as the safetensors specification asks). Throws Error of kind kInternal with `where`.
+// Strict parse (duplicate keys refused, as the safetensors specification asks). Throws Error of kind kInternal with
+// `where`.
 Json parse_json(std::string_view text, const std::string& where);
 
 // One line, invalid UTF-8 replaced: never throws on foreign text.

@@ -1,5 +1,6 @@
 #pragma once
-// Counter-based randomness: every random decision is a pure function of its key, so workers, ranks and restarts never matter.
+// Counter-based randomness: every random decision is a pure function of its key, so workers, ranks and restarts never
+// matter.
 #include <cstdint>
 
 namespace gputrain {
@@ -28,7 +29,9 @@ class SplitMix {
   // Uniform in [0, 1): 53 bits.
   constexpr double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
   // Uniform in [0, bound), bound > 0 (multiply-shift; bias below 2^-32 for bounds below 2^32).
-  constexpr uint64_t below(uint64_t bound) { return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64); }
+  constexpr uint64_t below(uint64_t bound) {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);
+  }
 
  private:
   uint64_t state_;

@@ -34,7 +34,8 @@ int edit_distance(std::string_view a, std::string_view b) {
     current[0] = static_cast<int>(i);
     for (size_t j = 1; j <= b.size(); ++j) {
       current[j] = std::min({previous[j] + 1, current[j - 1] + 1, previous[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) current[j] = std::min(current[j], before[j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        current[j] = std::min(current[j], before[j - 2] + 1);
     }
     before.swap(previous);
     previous.swap(current);

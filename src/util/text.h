@@ -10,7 +10,8 @@ namespace gputrain {
 // Levenshtein distance with adjacent transposition counted as one edit.
 int edit_distance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `word` if it is near enough to be a slip (at most a third of the word, at least 1 edit allowed;
+// The candidate nearest to `word` if it is near enough to be a slip (at most a third of the word, at least 1 edit
+// allowed;
 // '-', '_' and letter case count as equal); "" when none is.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 

@@ -34,7 +34,8 @@ struct UnitRow {
   double factor;
 };
 constexpr UnitRow kDurations[] = {{"ms", 1}, {"s", 1e3}, {"m", 6e4}, {"h", 3.6e6}, {"d", 8.64e7}};
-constexpr UnitRow kSizes[] = {{"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
+constexpr UnitRow kSizes[] = {
+    {"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
 
 }  // namespace
 
@@ -77,8 +78,8 @@ std::string format_size(int64_t bytes) {
   size_t unit = 0;
   while (unit + 1 < std::size(kSizes) && static_cast<double>(bytes) >= kSizes[unit + 1].factor) ++unit;
   char buffer[64];
-  std::snprintf(buffer, sizeof buffer, unit == 0 ? "%.0f %s" : "%.1f %s", static_cast<double>(bytes) / kSizes[unit].factor,
-                std::string(kSizes[unit].name).c_str());
+  std::snprintf(buffer, sizeof buffer, unit == 0 ? "%.0f %s" : "%.1f %s",
+                static_cast<double>(bytes) / kSizes[unit].factor, std::string(kSizes[unit].name).c_str());
   return buffer;
 }
 
@@ -105,7 +106,8 @@ int64_t length_in_steps(const Length& length, int64_t steps_per_epoch) {
 std::optional<int64_t> parse_int(std::string_view text) {
   std::string_view digits = text;
   if (!digits.empty() && (digits[0] == '-' || digits[0] == '+')) digits.remove_prefix(1);
-  if (digits.empty() || (digits.size() > 1 && digits[0] == '0')) return std::nullopt;
+  if (digits.empty() || digits[0] < '0' || digits[0] > '9' || (digits.size() > 1 && digits[0] == '0'))
+    return std::nullopt;
   if (!text.empty() && text[0] == '+') text.remove_prefix(1);
   int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -122,11 +124,13 @@ std::optional<double> parse_double(std::string_view text) {
   }
   if (body == ".inf" || body == ".Inf" || body == ".INF") return sign * std::numeric_limits<double>::infinity();
   if (body.empty() || !(std::isdigit(static_cast<unsigned char>(body[0])) || body[0] == '.')) return std::nullopt;
-  std::string padded = body[0] == '.' ? "0" + std::string(body) : std::string(body);  // from_chars wants a leading digit
+  std::string padded =
+      body[0] == '.' ? "0" + std::string(body) : std::string(body);  // from_chars wants a leading digit
   double value = 0;
   auto [end, error] = std::from_chars(padded.data(), padded.data() + padded.size(), value);
   if (error != std::errc() || end != padded.data() + padded.size()) return std::nullopt;
-  if (value == 0 && padded.substr(0, padded.find_first_of("eE")).find_first_of("123456789") != std::string::npos) return std::nullopt;
+  if (value == 0 && padded.substr(0, padded.find_first_of("eE")).find_first_of("123456789") != std::string::npos)
+    return std::nullopt;
   if (body == ".") return std::nullopt;
   return sign * value;
 }

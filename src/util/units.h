@@ -33,11 +33,11 @@ std::string format_length(const Length& length);
 // In optimizer-step terms, with `steps_per_epoch` global batches an epoch.
 int64_t length_in_steps(const Length& length, int64_t steps_per_epoch);
 
-// Decimal integer with an optional sign and nothing else: "0010", "1_000", "1e6", "0x10", " 1" are not ("1e6" is refused
-// rather than guessed, C06 of the field cases). nullopt also on overflow.
+// Decimal integer with an optional sign and nothing else: "0010", "1_000", "1e6", "0x10", " 1" are not ("1e6" is
+// refused rather than guessed, C06 of the field cases). nullopt also on overflow.
 std::optional<int64_t> parse_int(std::string_view text);
-// YAML 1.2 core floats: "1e-4", "1.e-4", ".5", "+1", ".inf", not "nan", hex, or text. nullopt when it is not one, when it
-// overflows, or when a non-zero literal underflows to zero.
+// YAML 1.2 core floats: "1e-4", "1.e-4", ".5", "+1", ".inf", not "nan", hex, or text. nullopt when it is not one, when
+// it overflows, or when a non-zero literal underflows to zero.
 std::optional<double> parse_double(std::string_view text);
 
 }  // namespace gputrain

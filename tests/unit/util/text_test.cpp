@@ -1,0 +1,50 @@
+#include "util/text.h"
+
+#include <gtest/gtest.h>
+
+namespace gputrain {
+namespace {
+
+TEST(Nearest, SlipsAreFoundAndStrangersAreNot) {
+  const std::vector<std::string> keys = {"global_batch", "micro_batch", "epochs", "max_steps", "lr"};
+  EXPECT_EQ(nearest("golbal_batch", keys), "global_batch");
+  EXPECT_EQ(nearest("global-batch", keys), "global_batch");
+  EXPECT_EQ(nearest("Epochs", keys), "epochs");
+  EXPECT_EQ(nearest("epoch", keys), "epochs");
+  EXPECT_EQ(nearest("lt", keys), "lr");
+  EXPECT_EQ(nearest("output_directory", keys), "");
+}
+
+TEST(EditDistance, TranspositionIsOneEdit) {
+  EXPECT_EQ(edit_distance("abcd", "abdc"), 1);
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+}
+
+TEST(SourceExcerpt, CaretUnderTheColumn) {
+  EXPECT_EQ(source_excerpt("  lr: -0.1", 14, 7), "   14 |   lr: -0.1\n      |       ^");
+}
+
+TEST(SourceExcerpt, AVeryLongLineIsCutAroundTheCaret) {
+  const std::string excerpt = source_excerpt(std::string(1 << 20, 'x'), 3, 500000);
+  EXPECT_LT(excerpt.size(), 600u);
+  EXPECT_NE(excerpt.find('^'), std::string::npos);
+}
+
+TEST(Printable, ForeignBytesNeverReachTheTerminal) {
+  EXPECT_EQ(printable("a\x1b[31mb\r\n"), "a\\x1b[31mb\\x0d\\x0a");
+  EXPECT_EQ(printable("caf\xc3\xa9 \xff\xc3"), "caf\xc3\xa9 \\xff\\xc3");
+}
+
+TEST(Table, ColumnsAreAligned) {
+  EXPECT_EQ(render_table({{"a", "bbb", "c"}, {"aaaa", "b", "c"}}), "a     bbb  c\naaaa  b    c\n");
+}
+
+TEST(Words, Joined) {
+  EXPECT_EQ(join_words(std::vector<std::string>{"a", "b", "c"}), "a, b and c");
+  EXPECT_EQ(join_words(std::vector<std::string>{"a"}), "a");
+  EXPECT_EQ(plural(1, "rank") + ", " + plural(2, "rank"), "1 rank, 2 ranks");
+}
+
+}  // namespace
+}  // namespace gputrain
