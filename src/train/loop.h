@@ -1,0 +1,106 @@
+#pragma once
+// The training loop: vote, step, log, evaluate, save, until the planned end or an orderly stop.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/loader.h"
+#include "dist/comm.h"
+#include "monitor/record.h"
+#include "train/evaluate.h"
+#include "train/record_channel.h"
+#include "train/saver.h"
+#include "train/state.h"
+#include "train/step_runner.h"
+#include "train/stop_source.h"
+#include "train/trace.h"
+#include "train/triggers.h"
+#include "train/vote.h"
+
+namespace gputrain {
+
+struct LoopOptions {
+  TriggerPlan triggers;
+  int64_t samples_per_epoch = 0;  // samples that an epoch delivers (tail dropped or not)
+  std::string best_metric;        // keep_best; "" = none
+  bool best_is_larger = true;
+  int64_t saved_at = -1;  // the checkpoint that training continues from; -1 = none
+  StateStamp stamp;
+};
+
+struct LoopResult {
+  StopReason reason = StopReason::kNone;  // kNone: complete
+  int64_t step = 0;
+  int64_t saved_step = -1;              // newest checkpoint that holds this or an earlier state of this run; -1 = none
+  Json final_metrics = Json::object();  // {loss, ...metrics} of the last evaluation, or {loss} of the last step
+};
+
+// Writes StepRecords (rank 0): throughput and waits are means since the previous record, without evaluations and saves.
+class StepLog {
+ public:
+  StepLog(RecordChannel& records, int64_t steps_per_epoch) : records_(records), steps_per_epoch_(steps_per_epoch) {}
+  void add(double step_s, double data_wait_s, int64_t samples);
+  void write(const TrainState& state, const StepResult& result);
+
+ private:
+  RecordChannel& records_;
+  int64_t steps_per_epoch_;
+  double step_s_ = 0, data_wait_s_ = 0;
+  int64_t samples_ = 0, steps_ = 0;
+};
+
+// This rank's place among the others and its connections to the outside.
+struct LoopContext {
+  std::shared_ptr<Comm> gradients;
+  Vote& vote;
+  StopSource& stop;
+  PhaseMarker& marker;
+  RecordChannel& records;
+  Clock& clock;
+};
+
+class Loop {
+ public:
+  // All outlive the loop; `evaluator` and `trace` may be null. The reducer is in the runner.
+  struct Parts {
+    TrainState& state;
+    StepRunner& runner;
+    Loader& loader;
+    Evaluator* evaluator;
+    Saver& saver;
+    Trace* trace;
+    LoopContext& context;
+  };
+  Loop(const Parts& parts, LoopOptions options);
+
+  // The state's counters say where training continues; the loader is positioned here.
+  LoopResult run();
+
+ private:
+  Counters& counters() { return parts_.state.counters; }
+  bool is_first() const { return parts_.context.vote.rank() == 0; }
+  Position position(int64_t step) const;
+  void fetch();
+  Ballot ballot(int64_t step) const;
+  void vote_early();
+  Agreement agree();
+  void step(int64_t samples);
+  void record_step(const std::vector<Batch>& batches, const StepResult& result, double step_s);
+  bool run_due(bool evaluate, bool save, const std::string& why);
+  bool evaluate(std::optional<double>* metric, bool* improved);
+  LoopResult end(StopReason reason);
+
+  Parts parts_;
+  LoopOptions options_;
+  Triggers triggers_;
+  StepLog log_;
+  std::optional<std::vector<Batch>> fetched_;  // the next step's batches, once they are here
+  std::function<Agreement()> early_;           // the next step's first vote, when it was started early
+  double data_wait_s_ = 0;                     // for the next step's batches
+  int64_t saved_at_ = -1;
+  Json final_metrics_ = Json::object();
+};
+
+}  // namespace gputrain

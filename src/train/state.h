@@ -1,0 +1,74 @@
+#pragma once
+// What training changes, and how it goes into a checkpoint and back.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ckpt/checkpoint.h"
+#include "model/model.h"
+#include "train/grad_scaler.h"
+#include "train/optimizer.h"
+#include "util/json.h"
+
+namespace gputrain {
+
+struct Counters {
+  int64_t step = 0;              // global batches finished, skipped or not
+  int64_t updates = 0;           // optimizer updates applied
+  int64_t epoch = 0;             // data position: epoch ...
+  int64_t samples_in_epoch = 0;  // ... and samples consumed in it
+  int64_t skipped = 0;           // steps without an update (loss scaler)
+  int64_t evaluated_at = -1;     // step of the last finished evaluation
+  std::optional<double> best;    // best keep_best metric so far; never NaN
+  bool operator==(const Counters&) const = default;
+
+  // A global batch of `samples` is done; the epoch ends when `samples_per_epoch` are.
+  void finish_step(int64_t samples, int64_t samples_per_epoch, bool was_skipped);
+};
+
+struct TrainState {
+  std::shared_ptr<Model> model;
+  std::unique_ptr<Optimizer> optimizer;
+  GradScaler scaler;
+  Counters counters;
+
+  // All named tensors: parameters and buffers first, then optimizer state as "optimizer/<parameter>/<item>". The
+  // tensors themselves.
+  void visit(const std::function<void(const std::string& name, at::Tensor& tensor)>& visitor) const;
+  std::vector<at::Tensor> parameters() const;
+  std::vector<at::Tensor> buffers() const;
+};
+
+// Everything of state.json besides counters and scaler. No time, host name or path: equal runs write equal files.
+struct StateStamp {
+  Json identity;       // identity_of(plan): must be equal on resume, else Error(kSpec)
+  Json data;           // Source::fingerprint() of the training data: must be equal, else Error(kData)
+  Json exactness;      // see exactness.h: a difference is a notice
+  Json bucket_layout;  // GradReducer::layout(): restored
+};
+
+// What a save writes. Tensors are shared with the state, not copied.
+CheckpointContent content_of(const TrainState& state, const StateStamp& stamp);
+
+// Copies a verified checkpoint into the state and returns its stamp. Error(kCheckpoint) names every missing, unknown or
+// differently shaped tensor and item of state.json; the state is unchanged then.
+StateStamp restore(TrainState& state, const LoadedCheckpoint& checkpoint);
+// Tensors of the model alone, for evaluation.
+void restore_model(const Model& model, const LoadedCheckpoint& checkpoint);
+
+// Parses state.json's counters and stamp without tensors. Error(kCheckpoint) when an item is missing, unknown or of
+// another type.
+struct ParsedState {
+  Counters counters;
+  Json scaler;
+  StateStamp stamp;
+};
+ParsedState parse_state(const Json& json, const std::string& where);
+
+// Throws Error(kSpec) that names each item of the plan that changed, Error(kData) when the data did. `where` is the
+// checkpoint's path.
+void check_same_run(const StateStamp& saved, const StateStamp& now, const std::string& where);
+
+}  // namespace gputrain

@@ -1,0 +1,76 @@
+#pragma once
+// One optimizer step on this rank: forward and backward over its micro-batches, reduction, second vote, clip, update.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "data/loader.h"
+#include "dist/reducer.h"
+#include "spec/plan.h"
+#include "train/phase.h"
+#include "train/schedule.h"
+#include "train/state.h"
+#include "train/vote.h"
+
+namespace gputrain {
+
+struct StepResult {
+  double loss = 0;       // mean over the global batch, all ranks
+  double grad_norm = 0;  // after averaging, before clipping; not finite in a skipped step
+  double lr = 0;         // of this step's update
+  bool skipped = false;  // the loss scaler refused the update
+};
+
+struct StepOptions {
+  uint64_t seed = 1;
+  Precision precision = Precision::kFp32;
+  double clip_grad_norm = 0;
+  at::Device device = at::kCPU;
+};
+
+// Hooks for traces and overlap; empty ones cost nothing.
+struct StepHooks {
+  // After the reduction, before clipping: gradients are averages over all ranks.
+  std::function<void(int64_t step)> on_gradients;
+  // Right before the optimizer update, when nothing can fail any more: starts the next step's first vote.
+  std::function<void()> before_update;
+};
+
+class StepRunner {
+ public:
+  struct Parts {
+    TrainState& state;
+    GradReducer& reducer;
+    Vote& vote;
+    const Schedule& schedule;
+    PhaseMarker& marker;
+  };
+  StepRunner(const Parts& parts, const StepOptions& options, StepHooks hooks);
+
+  // Runs step state.counters.step + 1 on this rank's micro-batches (none = no samples). `samples` is C, over all ranks:
+  // each summed loss counts W / C, which the reducer's 1 / W turns into the full batch's mean. Does not touch the
+  // counters. Throws Error(kNonFinite), the same on every rank and before the update, when a loss or gradient is not
+  // finite and there is no scaler; Error(kOutOfMemory).
+  StepResult run(const std::vector<Batch>& batches, int64_t samples);
+
+  StepHooks& hooks() { return hooks_; }
+
+ private:
+  LossAgreement accumulate(const std::vector<Batch>& batches, int64_t samples);
+  std::function<LossAgreement()> run_micro_batch(const Batch& batch, bool last, double weight);
+  void run_empty();
+  at::Tensor micro_batch_loss(const Batch& batch);
+  std::function<LossAgreement()> start_loss_vote();
+  [[noreturn]] void fail_non_finite(const std::vector<Batch>& batches, bool mine, const std::string& what);
+  StepResult update(const std::vector<Batch>& batches, double loss);
+
+  Parts parts_;
+  StepOptions options_;
+  StepHooks hooks_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> gradients_;
+  at::Tensor loss_sum_;  // of this rank's samples so far, on the device
+};
+
+}  // namespace gputrain

@@ -1,0 +1,64 @@
+#pragma once
+// The step vote (design section 6.7): every per-step agreement in one small vector on the control group, never the
+// gradient group.
+//
+//   first vote, before a step's first forward:  does anybody stop? is an evaluation or a save due? has everybody a
+//   batch? how many samples? second vote, with the step's losses:        is any loss not finite? what is their sum?
+//
+// Both can be started early and awaited late, so that their latency hides behind the optimizer update and the backward
+// pass. At most one is in flight. In a world of one nothing is sent. Used by the training thread.
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "dist/comm.h"
+#include "wire/messages.h"
+
+namespace gputrain {
+
+struct Ballot {
+  StopReason stop = StopReason::kNone;
+  bool ready = true;          // this rank has its batch; false only together with a stop
+  bool evaluate_due = false;  // rank 0 decides what depends on a clock; the others leave these false
+  bool save_due = false;
+  int64_t samples = 0;  // this rank's share of the step
+};
+struct Agreement {
+  StopReason stop = StopReason::kNone;  // the strongest of all ranks' reasons
+  bool ready = true;                    // every rank is
+  bool evaluate_due = false;
+  bool save_due = false;
+  int64_t samples = 0;  // C: the step's samples over all ranks
+};
+
+struct LossBallot {
+  double loss_sum = 0;  // over this rank's samples
+  bool non_finite = false;
+};
+struct LossAgreement {
+  double loss_sum = 0;
+  int64_t non_finite_ranks = 0;
+};
+
+class Vote {
+ public:
+  explicit Vote(std::shared_ptr<Comm> control);
+
+  // The returned function waits for the result; call it exactly once, before the next vote.
+  std::function<Agreement()> start(const Ballot& ballot);
+  std::function<LossAgreement()> start(const LossBallot& ballot);
+  Agreement take(const Ballot& ballot) { return start(ballot)(); }
+
+  // A rare path after a failed vote: the text of the lowest rank that has one ("" = none), on every rank. All ranks
+  // call it.
+  std::string first_text(const std::string& mine);
+
+  int rank() const { return control_->rank(); }
+  int world_size() const { return control_->world_size(); }
+  Comm& comm() { return *control_; }
+
+ private:
+  std::shared_ptr<Comm> control_;
+};
+
+}  // namespace gputrain
