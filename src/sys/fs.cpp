@@ -178,7 +178,8 @@ class RealFileSystem : public FileSystem {
     std::error_code code;
     stdfs::remove_all(path, code);
     // Somebody else removing the same tree at the same time is success as well.
-    if (code && code != std::errc::no_such_file_or_directory) fail("remove", path, code.value());
+    const bool missing = code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory;
+    if (code && !missing) fail("remove", path, code.value());
   }
 
   void sync_directory(const std::string& path) override {
