@@ -1,0 +1,40 @@
+#pragma once
+// The command line: one CLI11 tree, one cmd_*.cpp a command. A command is registered by the issue that builds it.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "spec/spec.h"
+
+namespace gputrain {
+
+// The command chosen by parse; set by each command's callback, run after parsing succeeded. Returns the exit code.
+using Action = std::function<int()>;
+
+// A flag that may also be given as GPUTRAIN_<NAME>, and overrides a key of the spec. Precedence flag > env > file.
+struct SpecFlag {
+  std::string flag;  // "--nproc-per-node"
+  std::string key;   // "launch.nproc_per_node"
+  std::string help;
+  std::string value;  // as given on the command line
+  CLI::Option* option = nullptr;
+};
+
+// The overrides of a command line: environment first, then flags, then --set.
+std::vector<Override> overrides_of(const std::vector<SpecFlag>& flags, const std::vector<std::string>& sets);
+// GPUTRAIN_NPROC_PER_NODE for --nproc-per-node.
+std::string environment_name(const std::string& flag);
+// Adds a flag whose variable overrides_of() reads, so that the origin of its value is known.
+void add_spec_flag(CLI::App& command, SpecFlag& flag);
+// Gives every other option of the command its variable (CLI11 reads it when the flag is absent).
+void apply_environment(CLI::App& command, const std::vector<SpecFlag>& spec_flags = {});
+
+void add_launch_command(CLI::App& app, Action& action);
+void add_eval_command(CLI::App& app, Action& action);
+void add_spec_commands(CLI::App& app, Action& action);  // validate, explain, schema, init, version
+void add_run_commands(CLI::App& app, Action& action);   // status, logs, stop
+void add_agent_command(CLI::App& app, Action& action);  // internal
+
+}  // namespace gputrain

@@ -1,0 +1,145 @@
+// launch: spec + flags -> plan -> controller; --dry-run and --smoke are two ways to rehearse it.
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include <stdlib.h>
+
+#include "cli/app.h"
+#include "cli/environment.h"
+#include "cli/show.h"
+#include "launch/controller.h"
+#include "spec/dry_run.h"
+#include "spec/resolve.h"
+#include "util/error.h"
+#include "util/text.h"
+
+namespace gputrain {
+namespace {
+
+struct LaunchFlags {
+  std::string config;
+  std::vector<std::string> sets;
+  std::string resume = "auto";
+  bool dry_run = false;
+  bool smoke = false;
+  bool json = false;
+  std::vector<SpecFlag> spec = {
+      {"--hosts", "launch.hosts", "hosts and ranks on them, e.g. local,local or local:4", "", nullptr},
+      {"--nproc-per-node", "launch.nproc_per_node", "ranks on each host, or auto", "", nullptr},
+      {"--max-restarts", "launch.max_restarts", "restarts since the last new checkpoint", "", nullptr},
+      {"--grace", "launch.grace", "time to save when asked to stop, e.g. 30s", "", nullptr},
+  };
+};
+
+// A temporary run directory, removed with everything in it.
+class ScratchDirectory {
+ public:
+  ScratchDirectory() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "gputrain-smoke-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) {
+      throw Error(ErrorKind::kOutput, "cannot create a temporary directory: " + errno_text(errno), pattern,
+                  "set TMPDIR to a writable directory");
+    }
+    path_ = pattern;
+  }
+  ~ScratchDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+  std::string output() const { return path_ + "/run"; }
+
+ private:
+  std::string path_;
+};
+
+// --hosts a,b is launch.hosts: [a, b].
+void bracket_hosts(std::vector<Override>& overrides) {
+  for (auto& item : overrides) {
+    if (item.key == "launch.hosts" && item.kind != OriginKind::kSet) item.value = "[" + item.value + "]";
+  }
+}
+
+// The spec that the flags describe. Without CONFIG only --smoke is possible.
+Spec read_spec(const LaunchFlags& flags, std::string* text) {
+  auto overrides = overrides_of(flags.spec, flags.sets);
+  bracket_hosts(overrides);
+  if (flags.config.empty()) {
+    if (!flags.smoke)
+      throw Error(ErrorKind::kUsage, "launch needs CONFIG (only --smoke goes without)", "",
+                  "`gputrain init` prints an example");
+    if (!overrides.empty()) throw Error(ErrorKind::kUsage, overrides.front().name + " needs a CONFIG to change");
+    return smoke_spec(nullptr);
+  }
+  *text = read_spec_file(flags.config);
+  Spec spec = parse_spec({*text, flags.config, overrides});
+  return flags.smoke ? smoke_spec(&spec) : spec;
+}
+
+ResumeRequest resume_request(const std::string& word) {
+  if (word == "auto" || word == "never") return {word, ""};
+  return {"path", std::filesystem::absolute(word).lexically_normal()};
+}
+
+int report(const Outcome& outcome, bool json) {
+  if (!outcome.summary.empty()) std::cerr << outcome.summary << (outcome.summary.back() == '\n' ? "" : "\n");
+  if (json) std::cout << outcome.result.dump(2) << "\n";
+  return outcome.exit_code;
+}
+
+int launch(const LaunchFlags& flags) {
+  std::string text;
+  const Spec spec = read_spec(flags, &text);
+  std::vector<Notice> notices;
+  RunPlan plan = resolve(spec, host_facts(), &notices);
+  if (flags.dry_run) {
+    std::cout << (flags.json ? dry_run_json(plan, spec, notices).dump(2) + "\n" : render_dry_run(plan, spec, notices));
+    return 0;
+  }
+  std::unique_ptr<ScratchDirectory> scratch;
+  if (flags.smoke) {
+    scratch = std::make_unique<ScratchDirectory>();
+    plan.output = scratch->output();
+  }
+  const ResumeRequest resume = resume_request(flags.resume);
+  if (resume.mode == "auto") refuse_changed_identity(plan, spec);
+
+  ControllerOptions options;
+  options.plan = plan;
+  options.spec_text = text.empty() ? to_yaml(spec) : text;
+  options.resume = resume;
+  options.agent_program = this_program();
+  options.worker_program = worker_program();
+  options.control_directory = control_directory();
+  options.sinks = sinks_for_people();
+  options.keep_output = !flags.smoke;
+  show_start(plan, spec, notices, flags.config);
+  return report(run_controller(options), flags.json);
+}
+
+}  // namespace
+
+void add_launch_command(CLI::App& app, Action& action) {
+  auto flags = std::make_shared<LaunchFlags>();
+  auto* command = app.add_subcommand("launch", "Train: start, supervise and resume a run");
+  command->add_option("CONFIG", flags->config, "the YAML file (see `gputrain init`)");
+  command->add_option("--set", flags->sets, "override a value of the spec: key=value (repeatable)")
+      ->allow_extra_args(false);
+  for (auto& flag : flags->spec) add_spec_flag(*command, flag);
+  command
+      ->add_option(
+          "--resume", flags->resume,
+          "auto: continue from the newest verified checkpoint; never: move old ones aside; or a checkpoint's path")
+      ->capture_default_str();
+  command->add_flag("--dry-run", flags->dry_run,
+                    "show who would run where and where each value came from; start nothing");
+  command->add_flag("--smoke", flags->smoke,
+                    "two ranks, three steps of the model on synthetic data in a temporary directory; for CI");
+  command->add_flag("--json", flags->json, "print the result (or the dry run) as JSON on stdout");
+  apply_environment(*command, flags->spec);
+  command->callback([&action, flags] { action = [flags] { return launch(*flags); }; });
+}
+
+}  // namespace gputrain

@@ -1,0 +1,176 @@
+// status, logs, stop: about a run that somebody else started. RUN is an output directory; by default the newest under
+// runs/.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "cli/app.h"
+#include "launch/control_socket.h"
+#include "launch/lock.h"
+#include "sys/fs.h"
+#include "util/error.h"
+#include "util/text.h"
+#include "util/units.h"
+
+namespace gputrain {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+struct RunFlags {
+  std::string run;
+  bool json = false;
+  bool now = false;
+  int rank = 0;
+  int attempt = 0;
+  int tail = 0;
+};
+
+// The run directory meant by RUN: itself, or the one under runs/ whose events moved last.
+std::string find_run(const std::string& given) {
+  if (!given.empty()) {
+    if (stdfs::exists(given + "/events.jsonl") || stdfs::exists(given + "/lock"))
+      return stdfs::absolute(given).lexically_normal();
+    throw Error(ErrorKind::kUsage, "not a run directory: it has neither events.jsonl nor a lock", given);
+  }
+  std::string newest;
+  stdfs::file_time_type newest_time{};
+  std::error_code ignored;
+  for (const auto& entry : stdfs::directory_iterator("runs", ignored)) {
+    for (const char* file : {"/events.jsonl", "/lock"}) {
+      const auto time = stdfs::last_write_time(entry.path().string() + file, ignored);
+      if (!ignored && (newest.empty() || time > newest_time)) {
+        newest = stdfs::absolute(entry.path()).lexically_normal();
+        newest_time = time;
+      }
+    }
+  }
+  if (newest.empty())
+    throw Error(ErrorKind::kUsage, "no run found under runs/", "",
+                "name a run's output directory: gputrain status OUTPUT");
+  return newest;
+}
+
+// The controller's answer, or nullopt when no live controller holds the run.
+std::optional<Json> ask(const std::string& output, const Json& request) {
+  const auto lock = read_lock(output);
+  if (!lock || lock->socket.empty() || judge_lock(output, *lock) == Liveness::kDead) return std::nullopt;
+  return control_request(lock->socket, request);
+}
+
+// What the files say about a run that is not running: also of a killed one.
+Json status_from_files(const std::string& output) {
+  Json status{{"output", output}, {"state", "unknown"}};
+  std::ifstream events(output + "/events.jsonl");
+  for (std::string line; std::getline(events, line);) {
+    const Json record = Json::parse(line, nullptr, false);
+    if (!record.is_object() || !record.contains("kind")) continue;
+    if (record.contains("attempt")) status["attempt"] = record["attempt"];
+    if (record["kind"] == "start") {
+      status["state"] = "ended without a word (killed?)";
+      for (const char* key : {"run_id", "total_steps", "world_size"}) {
+        if (record.contains(key)) status[key] = record[key];
+      }
+    }
+    if (record["kind"] == "step") status["step"] = record["step"];
+    if (record["kind"] == "checkpoint") status["saved_step"] = record["step"];
+    if (record["kind"] == "eval") status["eval"] = record;
+  }
+  if (stdfs::exists(output + "/result.json")) {
+    const Json result = Json::parse(std::ifstream(output + "/result.json"), nullptr, false);
+    if (result.is_object()) {
+      status["state"] = result.value("outcome", "unknown");
+      status["result"] = result;
+    }
+  }
+  return status;
+}
+
+std::string words(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : dump_line(value);
+}
+
+void print_status(const Json& status) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [key, value] : status.items()) {
+    if (key == "ranks" || key == "result" || key == "eval") continue;
+    rows.push_back({key, printable(words(value))});
+  }
+  std::cout << render_table(rows);
+  if (!status.contains("ranks")) return;
+  rows = {{"rank", "host", "pid", "state"}};
+  for (const auto& rank : status["ranks"])
+    rows.push_back({words(rank["rank"]), words(rank["host"]), words(rank["pid"]), words(rank["state"])});
+  std::cout << render_table(rows);
+}
+
+int show_status(const RunFlags& flags) {
+  const std::string output = find_run(flags.run);
+  const auto live = ask(output, {{"request", "status"}});
+  const Json status = live ? *live : status_from_files(output);
+  if (flags.json) {
+    std::cout << status.dump(2) << "\n";
+  } else {
+    print_status(status);
+  }
+  return 0;
+}
+
+int show_logs(const RunFlags& flags) {
+  const std::string output = find_run(flags.run);
+  const auto attempts = real_file_system().list(output + "/logs");
+  if (attempts.empty()) throw Error(ErrorKind::kUsage, "the run has no logs yet", output + "/logs");
+  char name[64];
+  std::snprintf(name, sizeof name, "attempt-%04d", flags.attempt);
+  const std::string attempt = flags.attempt > 0 ? name : attempts.back();
+  std::snprintf(name, sizeof name, "/rank-%05d.log", flags.rank);
+  const std::string path = output + "/logs/" + attempt + name;
+  if (!stdfs::exists(path))
+    throw Error(ErrorKind::kUsage, "no such log", path, "attempts here: " + join_words(attempts));
+  const auto lines = split(real_file_system().read(path), '\n');
+  const size_t wanted = flags.tail > 0 ? static_cast<size_t>(flags.tail) + 1 : lines.size();
+  for (size_t i = lines.size() - std::min(lines.size(), wanted); i + 1 < lines.size(); ++i)
+    std::cout << lines[i] << "\n";
+  std::cout << lines.back();
+  return 0;
+}
+
+int stop_run(const RunFlags& flags) {
+  const std::string output = find_run(flags.run);
+  const auto reply = ask(output, {{"request", "stop"}, {"now", flags.now}});
+  if (!reply) {
+    std::cerr << output << ": no run is active there\n";
+    return 0;
+  }
+  std::cerr << "stopping " << output << (flags.now ? " now, without saving\n" : ": saving first\n");
+  for (auto lock = read_lock(output); lock && judge_lock(output, *lock) != Liveness::kDead; lock = read_lock(output)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  std::cerr << "stopped\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_run_commands(CLI::App& app, Action& action) {
+  const auto add = [&](const char* name, const char* help, int (*function)(const RunFlags&)) {
+    auto flags = std::make_shared<RunFlags>();
+    auto* command = app.add_subcommand(name, help);
+    command->add_option("RUN", flags->run, "a run's output directory; the newest under runs/ without it");
+    command->callback([&action, flags, function] { action = [flags, function] { return function(*flags); }; });
+    return std::pair(command, flags);
+  };
+  auto [status, status_flags] = add("status", "Show where a run is", show_status);
+  status->add_flag("--json", status_flags->json, "as JSON");
+  auto [logs, logs_flags] = add("logs", "Print a rank's log", show_logs);
+  logs->add_option("--rank", logs_flags->rank, "which rank")->capture_default_str();
+  logs->add_option("--attempt", logs_flags->attempt, "which attempt; the newest without it");
+  logs->add_option("--tail", logs_flags->tail, "only the last lines");
+  auto [stop, stop_flags] = add("stop", "Stop a run: it saves, then exits 77", stop_run);
+  stop->add_flag("--now", stop_flags->now, "without saving");
+}
+
+}  // namespace gputrain

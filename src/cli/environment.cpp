@@ -1,0 +1,108 @@
+#include "cli/environment.h"
+
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sys/process.h"
+#include "util/error.h"
+#include "util/text.h"
+#include "wire/env.h"
+
+namespace gputrain {
+namespace {
+
+// GPUs by the driver's device files: right without loading the driver, and 0 where a container has none.
+int gpus_of_the_machine() {
+  int count = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored)) {
+    const std::string name = entry.path().filename();
+    count +=
+        name.starts_with("nvidia") && name.size() > 6 && name.find_first_not_of("0123456789", 6) == std::string::npos;
+  }
+  return count;
+}
+
+// CUDA's own rule: the list ends at the first invalid entry; empty or -1 hides all; the same device twice hides all.
+int visible_gpus() {
+  const int present = gpus_of_the_machine();
+  const auto list = environment_variable("CUDA_VISIBLE_DEVICES");
+  if (!list) return present;
+  std::set<std::string> seen;
+  for (const auto& item : split(*list, ',')) {
+    const std::string device(trim(item));
+    const auto index = parse_int(device);
+    if (device.empty() || (index && (*index < 0 || *index >= present))) break;
+    if (!seen.insert(device).second) return 0;
+  }
+  return std::min(present, static_cast<int>(seen.size()));
+}
+
+}  // namespace
+
+std::optional<std::string> environment_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+HostFacts host_facts() {
+  HostFacts facts;
+  facts.cores = cpu_count();
+  facts.gpus = visible_gpus();
+  facts.cuda_library = std::filesystem::exists(executable_directory() + "/libgputrain_cuda.so");
+  facts.cwd = std::filesystem::current_path();
+  return facts;
+}
+
+std::string worker_program() {
+  return environment_variable(env::kWorker).value_or(executable_directory() + "/gputrain-worker");
+}
+
+std::string this_program() {
+  return executable_directory() + "/gputrain";
+}
+
+std::string control_directory() {
+  const auto runtime = environment_variable("XDG_RUNTIME_DIR");
+  const std::string directory =
+      runtime && runtime->size() < 60 ? *runtime + "/gputrain" : "/tmp/gputrain-" + std::to_string(getuid());
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    throw Error(ErrorKind::kEnvironment, "cannot create the directory for control sockets: " + errno_text(errno),
+                directory, "set XDG_RUNTIME_DIR to a private directory of yours");
+  }
+  struct stat info {};
+  if (lstat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid() ||
+      (info.st_mode & 077) != 0) {
+    throw Error(ErrorKind::kEnvironment, "the directory for control sockets is not a private directory of this user",
+                directory, "remove it, or set XDG_RUNTIME_DIR to a private directory of yours");
+  }
+  return directory;
+}
+
+bool stderr_is_terminal() {
+  return isatty(STDERR_FILENO) == 1;
+}
+
+int terminal_columns() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string read_spec_file(const std::string& path) {
+  if (std::filesystem::is_directory(path)) throw Error(ErrorKind::kSpec, "is a directory, not a YAML file", path);
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw Error(ErrorKind::kSpec, "cannot read the spec: " + errno_text(errno), path,
+                "`gputrain init` prints an example to start from");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace gputrain

@@ -1,0 +1,33 @@
+#pragma once
+// What this process was given from outside: the machine, the environment, the terminal. Only the composition roots read
+// these.
+#include <optional>
+#include <string>
+
+#include "spec/resolve.h"
+
+namespace gputrain {
+
+std::optional<std::string> environment_variable(const std::string& name);
+
+// Cores from the affinity mask, GPUs from CUDA_VISIBLE_DEVICES or the driver's device files, the CUDA library beside
+// the executable.
+HostFacts host_facts();
+
+// gputrain-worker: $GPUTRAIN_WORKER, else beside this executable. Not checked here: the agent reports a program that
+// cannot start.
+std::string worker_program();
+std::string this_program();
+
+// A short private directory for control sockets (a Unix socket's path is limited to 108 bytes):
+// $XDG_RUNTIME_DIR/gputrain, else /tmp/gputrain-<uid>, mode 0700. Throws Error(kEnvironment) when somebody else owns
+// it.
+std::string control_directory();
+
+bool stderr_is_terminal();
+int terminal_columns();  // of stderr; 80 when unknown
+
+// The file's bytes; Error(kSpec) with its name when it cannot be read.
+std::string read_spec_file(const std::string& path);
+
+}  // namespace gputrain

@@ -1,0 +1,24 @@
+#pragma once
+// What `launch` and `eval` show people around the controller, and the checks that need both the spec and an earlier
+// run's files.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "monitor/sink.h"
+#include "spec/resolve.h"
+
+namespace gputrain {
+
+// Console lines, under a progress bar on a terminal.
+std::vector<std::shared_ptr<Sink>> sinks_for_people();
+
+// On stderr before the first process starts: the run in two lines, notices, and the values that were not left at their
+// default.
+void show_start(const RunPlan& plan, const Spec& spec, const std::vector<Notice>& notices, const std::string& config);
+
+// Throws ErrorList when OUTPUT holds checkpoints of a run whose model, data, global batch, ... differ from `plan`: with
+// file and line for each item. (The workers check again against the checkpoint itself.)
+void refuse_changed_identity(const RunPlan& plan, const Spec& spec);
+
+}  // namespace gputrain
