@@ -8,6 +8,8 @@
 #include <sys/types.h>
 #include <cstdint>
 
+#include "util/error.h"
+
 namespace gputrain {
 
 struct SpawnOptions {
@@ -26,7 +28,14 @@ struct Child {
   int pidfd = -1;  // readable when the process has ended; the caller closes it
 };
 
-// Throws Error(kNotFound / kCannotExecute) when exec fails (reported over a pipe, so a bad path is known here and not by exit 127).
+// Why a program did not start: kind kNotFound (ENOENT) or kCannotExecute.
+struct SpawnError : Error {
+  SpawnError(int error_number, const std::string& program, const std::string& step);
+  int error_number;
+};
+
+// Throws SpawnError when exec fails (reported over a pipe, so a bad path is known here and not by exit 127). A file without "#!"
+// that is no executable fails (ENOEXEC); no shell is tried. `fds` and the stdio descriptors may be in any state of CLOEXEC.
 Child spawn(const SpawnOptions& options);
 
 struct ExitStatus {
@@ -34,16 +43,20 @@ struct ExitStatus {
   int signal = 0;       // 0 = exited with `code`
   long max_rss_kib = 0;
 };
-// Reaps a child that has ended (its pidfd is readable). Blocks otherwise.
+// Reaps a child that has ended (its pidfd is readable). Blocks otherwise. Throws Error(kInternal) when it is not our child.
 ExitStatus reap(const Child& child);
+bool has_ended(const Child& child);  // without reaping it
 
-// SIGKILL etc. to the whole group of a child started with own_group. A group that is gone is success.
+// SIGKILL etc. to the whole group of a child started with own_group. A group that is gone is success. Only before the child is
+// reaped: until then its number cannot belong to somebody else.
 void signal_group(pid_t pid, int signal_number);
 
 // This process becomes the reaper of orphaned descendants (PR_SET_CHILD_SUBREAPER).
 void become_subreaper();
 // All living descendants of this process, read from /proc.
 std::vector<pid_t> descendants();
+// Reaps dead children that a subreaper has inherited, but none of `keep` (children that somebody will reap()).
+void reap_orphans(const std::vector<pid_t>& keep);
 // Start time of a process in clock ticks since boot (/proc/PID/stat field 22), 0 when there is none: with the pid it names a process for good.
 uint64_t process_start_time(pid_t pid);
 

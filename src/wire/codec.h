@@ -21,10 +21,12 @@ class Decoder {
   // The next whole message; nullopt when more bytes are needed. Throws Error(kInternal) that says what is wrong (bad magic, other
   // version, payload too large, unknown type, malformed body); the decoder is unusable afterwards.
   std::optional<Message> next();
+  size_t last_frame_bytes() const { return last_frame_bytes_; }  // header and payload of the message that next() gave
 
  private:
   std::string buffer_;
   size_t consumed_ = 0;
+  size_t last_frame_bytes_ = 0;
 };
 
 }  // namespace gputrain

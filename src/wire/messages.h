@@ -43,7 +43,7 @@ struct ProgressSnapshot {
 
 // ---- agent -> controller ----
 struct AgentHello { std::string version; int pid = 0; std::string host; int cores = 0; int gpus = 0; std::string boot_id; };
-struct Listening { int attempt = 0; std::string address; int port = 0; };
+struct Listening { int attempt = 0; std::string address; int port = 0; std::string problem; };  // problem: why there is no port
 struct RankStarted { int attempt = 0; int rank = 0; int pid = 0; };
 struct RankReady { int attempt = 0; int rank = 0; Json ready; };         // ready: see Ready
 struct RankError { int attempt = 0; int rank = 0; WireError error; ProgressSnapshot progress; };
@@ -67,7 +67,7 @@ struct RankExited {
 struct AgentNotice { StopReason reason = StopReason::kPreempted; };      // the agent itself got SIGTERM or a preemption notice
 
 // ---- controller -> agent ----
-struct Listen { int attempt = 0; };
+struct Listen { int attempt = 0; std::string address = "127.0.0.1"; int64_t lease_ms = 2000; };  // lease: silence after which an agent ends its ranks
 struct SlotAssignment { int rank = 0; int local_rank = 0; int device = -1; int threads = 1; };  // device -1 = CPU
 struct ResumeRequest { std::string mode = "auto"; std::string path; };   // auto | never | path
 struct Start {
@@ -79,7 +79,9 @@ struct Start {
   ResumeRequest resume;
   Json plan;                           // to_json(RunPlan)
   std::vector<SlotAssignment> slots;   // this agent's ranks
-  std::string worker;                  // path of gputrain-worker
+  std::string worker;                  // path of gputrain-worker; "" = the agent's own choice
+  int group_rank = 0;                  // this agent's index (GROUP_RANK of the torchrun environment)
+  int64_t lease_ms = 2000;
 };
 struct Go { int attempt = 0; };                                          // also: open log files under the output directory now
 struct Stop { int attempt = 0; StopReason reason = StopReason::kPreempted; int64_t grace_ms = 0; };
@@ -97,7 +99,7 @@ struct Assign {
   int attempt = 0;
   std::string run_id;
   int rank = 0, world_size = 1, local_rank = 0, local_world_size = 1;
-  int device = -1;
+  int device = -1;                     // among the devices this process sees (CUDA_VISIBLE_DEVICES is set: always 0); -1 = CPU
   int threads = 1;
   std::string store_address;
   int store_port = 0;
@@ -120,5 +122,15 @@ struct Done { Json body; };
 using Message = std::variant<AgentHello, Listening, RankStarted, RankReady, RankError, RankRecord, RankSync, RankDone, RankExited,
                              AgentNotice, Listen, Start, Go, Stop, Kill, Release, Pause, Continue, Credit, Synced, Bye, Heartbeat,
                              Assign, WorkerHello, Ready, WorkerError, Record, Sync, Done>;
+
+uint16_t message_type(const Message& message);           // the number in the frame header
+std::string_view message_name(const Message& message);   // "RankExited"
+// The body as WIRE.md describes it. Strict both ways: message_from_json throws Error(kInternal), `where` = message and field, on an
+// unknown type, a missing or unknown field, a value of the wrong type or out of range, an unknown word.
+Json to_json(const Message& message);
+Message message_from_json(uint16_t type, const Json& body);
+
+// This program's version: an agent and a worker must be of the controller's.
+std::string_view program_version();
 
 }  // namespace gputrain

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "wire/messages.h"
+
 namespace gputrain {
 
 enum class Phase : uint32_t {
@@ -19,5 +21,8 @@ struct ProgressPage {
   std::atomic<uint64_t> collectives{0};  // gradient all-reduces issued
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+// Each value is whole, but they are read one after another while the rank runs on.
+ProgressSnapshot snapshot(const ProgressPage& page);
 
 }  // namespace gputrain

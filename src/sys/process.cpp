@@ -1,0 +1,181 @@
+#include "sys/process.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <dirent.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sys/fd.h"
+
+namespace gputrain {
+namespace {
+
+// The fields of /proc/PID/stat that are used here.
+struct ProcessStat {
+  char state = '?';
+  pid_t parent = 0;
+  uint64_t start_time = 0;
+};
+
+// False when there is no such process. The name (field 2) may hold blanks and parentheses: fields are counted from its
+// end.
+bool read_stat(pid_t pid, ProcessStat* stat) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  const auto end_of_name = line.rfind(')');
+  if (end_of_name == std::string::npos) return false;
+  std::istringstream fields(line.substr(end_of_name + 1));
+  fields >> stat->state >> stat->parent;
+  std::string skipped;
+  for (int field = 5; field < 22; ++field) fields >> skipped;
+  return static_cast<bool>(fields >> stat->start_time);
+}
+
+struct ProcessEntry {
+  pid_t pid;
+  ProcessStat stat;
+};
+
+std::vector<ProcessEntry> all_processes() {
+  std::vector<ProcessEntry> entries;
+  DIR* directory = opendir("/proc");
+  if (!directory) return entries;
+  while (const dirent* item = readdir(directory)) {
+    char* end = nullptr;
+    const long pid = std::strtol(item->d_name, &end, 10);
+    ProcessStat stat;
+    if (pid > 0 && *end == '\0' && read_stat(static_cast<pid_t>(pid), &stat)) {
+      entries.push_back({static_cast<pid_t>(pid), stat});
+    }
+  }
+  closedir(directory);
+  return entries;
+}
+
+std::string read_first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+ExitStatus reap(const Child& child) {
+  int status = 0;
+  rusage usage{};
+  pid_t pid;
+  do {
+    pid = wait4(child.pid, &status, 0, &usage);
+  } while (pid < 0 && errno == EINTR);
+  if (pid < 0) {
+    throw Error(ErrorKind::kInternal,
+                "cannot wait for process " + std::to_string(child.pid) + ": " + errno_text(errno));
+  }
+  ExitStatus result;
+  result.max_rss_kib = usage.ru_maxrss;
+  if (WIFSIGNALED(status)) {
+    result.signal = WTERMSIG(status);
+  } else {
+    result.code = WEXITSTATUS(status);
+  }
+  return result;
+}
+
+bool has_ended(const Child& child) {
+  pollfd item{child.pidfd, POLLIN, 0};
+  return poll(&item, 1, 0) == 1;
+}
+
+void signal_group(pid_t pid, int signal_number) {
+  GP_CHECK(pid > 1, "process group " + std::to_string(pid) + " is not a child's");
+  if (killpg(pid, signal_number) == 0) return;
+  // EPERM: what is left of the group has changed its user, and is out of our reach.
+  if (errno != ESRCH && errno != EPERM) {
+    throw Error(ErrorKind::kInternal, "cannot signal process group " + std::to_string(pid) + ": " + errno_text(errno));
+  }
+}
+
+void become_subreaper() {
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+    throw Error(ErrorKind::kInternal, "PR_SET_CHILD_SUBREAPER: " + errno_text(errno));
+  }
+}
+
+std::vector<pid_t> descendants() {
+  const auto entries = all_processes();
+  std::vector<pid_t> family{getpid()};
+  // A parent may come after its child in `entries`: each round over them finds one more generation.
+  for (size_t begin = 0; begin < family.size(); ++begin) {
+    for (const auto& entry : entries) {
+      if (entry.stat.parent == family[begin]) family.push_back(entry.pid);
+    }
+  }
+  family.erase(family.begin());
+  std::erase_if(family, [&](pid_t pid) {
+    const auto entry = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.pid == pid; });
+    return entry->stat.state == 'Z' || entry->stat.state == 'X';
+  });
+  return family;
+}
+
+void reap_orphans(const std::vector<pid_t>& keep) {
+  const pid_t self = getpid();
+  for (const auto& entry : all_processes()) {
+    const bool ours = entry.stat.parent == self && entry.stat.state == 'Z';
+    if (ours && std::find(keep.begin(), keep.end(), entry.pid) == keep.end()) waitpid(entry.pid, nullptr, WNOHANG);
+  }
+}
+
+uint64_t process_start_time(pid_t pid) {
+  ProcessStat stat;
+  return read_stat(pid, &stat) ? stat.start_time : 0;
+}
+
+std::string executable_directory() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  if (length <= 0) throw Error(ErrorKind::kInternal, "cannot read /proc/self/exe: " + errno_text(errno));
+  const std::string whole(path, static_cast<size_t>(length));
+  return whole.substr(0, std::max<size_t>(1, whole.rfind('/')));
+}
+
+std::string boot_id() {
+  return read_first_line("/proc/sys/kernel/random/boot_id");
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+int cpu_count() {
+  // Grown until the kernel's mask fits: machines with more than 1024 CPUs exist.
+  for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
+    cpu_set_t* set = CPU_ALLOC(cpus);
+    const size_t bytes = CPU_ALLOC_SIZE(cpus);
+    const bool read = sched_getaffinity(0, bytes, set) == 0;
+    const int count = read ? CPU_COUNT_S(bytes, set) : 0;
+    CPU_FREE(set);
+    if (read) return std::max(1, count);
+  }
+  return 1;
+}
+
+void ignore_sigpipe() {
+  signal(SIGPIPE, SIG_IGN);
+}
+
+}  // namespace gputrain
