@@ -95,14 +95,18 @@ class Supervisor {
   void on_ready(const RankReady& ready, MonotonicTime now);
   void on_done(const RankDone& done, MonotonicTime now);
   void on_exited(const RankExited& exited, MonotonicTime now);
+  void on_error(const RankError& error, MonotonicTime now);
   FailureReport& report(int rank, MonotonicTime now);
+  std::vector<FailureReport> reports() const;
+  bool rank_is_known(int rank) const { return rank >= 0 && rank < static_cast<int>(ranks_.size()); }
   void after_failure(MonotonicTime now);
-  bool worth_waiting() const;
+  bool worth_waiting(MonotonicTime now) const;
+  bool before_go() const;
   void kill(MonotonicTime now);
   void advance(MonotonicTime now);
   void finish();
   AttemptResult result() const;
-  AttemptResult stopped_result() const;
+  void stopped(AttemptResult& result) const;
   bool all(bool RankState::*member) const;
 
   SupervisorConfig config_;
@@ -112,7 +116,6 @@ class Supervisor {
   Json ready_ = Json::object();
   Json done_;  // rank 0's, or the first
   StopReason reason_ = StopReason::kNone;
-  bool now_ = false;  // kill_now()
   bool went_ = false, released_ = false, already_complete_ = false;
   std::map<int, FailureReport> reports_;  // by rank; lost agents at -1 - agent
   std::optional<MonotonicTime> first_failure_;

@@ -29,7 +29,7 @@ class Journal {
   // is the text of one JSON object as a worker sent it, spliced in without parsing; text that cannot be one (no braces,
   // a line break inside) is wrapped into a warning record instead, so that the file stays readable whatever a worker
   // does.
-  std::string append(std::string_view record, int attempt);
+  std::string append_text(std::string_view record, int attempt);
   std::string append(const Json& record, int attempt);
 
   // What was appended survives a power loss. May take seconds on a busy disk.

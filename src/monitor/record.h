@@ -1,6 +1,7 @@
 #pragma once
-// A Record is one line of events.jsonl: a JSON object with "kind". Workers make kinds step, eval, checkpoint, warning; the
-// controller adds start, failure, notice, end, and to every record ts (UTC), mono_s and attempt. EVENTS.md lists every field.
+// A Record is one line of events.jsonl: a JSON object with "kind". Workers make kinds step, eval, checkpoint, warning;
+// the controller adds start, failure, notice, end, and to every record ts (UTC), mono_s and attempt. EVENTS.md lists
+// every field.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,17 +11,17 @@
 namespace gputrain {
 
 struct StepRecord {
-  int64_t step = 0;       // global batches finished
-  int64_t updates = 0;    // optimizer updates applied
-  double epoch = 0;       // fractional
-  double loss = 0;        // mean over the global batch, all ranks
+  int64_t step = 0;     // global batches finished
+  int64_t updates = 0;  // optimizer updates applied
+  double epoch = 0;     // fractional
+  double loss = 0;      // mean over the global batch, all ranks
   double lr = 0;
-  double grad_norm = 0;   // before clipping; NaN when not computed
+  double grad_norm = 0;  // before clipping; NaN when not computed
   double samples_per_s = 0;
-  double data_wait_s = 0; // since the previous record, on rank 0
-  double step_s = 0;      // mean step time since the previous record
-  double scale = 0;       // loss scale; 0 = no scaler
-  int64_t skipped = 0;    // steps skipped by the scaler since the start
+  double data_wait_s = 0;  // since the previous record, on rank 0
+  double step_s = 0;       // mean step time since the previous record
+  double scale = 0;        // loss scale; 0 = no scaler
+  int64_t skipped = 0;     // steps skipped by the scaler since the start
 };
 Json to_json(const StepRecord& record);
 StepRecord step_record_from_json(const Json& json);
@@ -39,7 +40,7 @@ struct CheckpointRecord {
   std::string path;
   int64_t bytes = 0;
   double seconds = 0;
-  std::string why;      // "every", "best", "last", "stop"
+  std::string why;  // "every", "best", "last", "stop"
 };
 Json to_json(const CheckpointRecord& record);
 

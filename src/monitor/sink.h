@@ -5,8 +5,8 @@
 
 namespace gputrain {
 
-// Receives every record of a run, in order, on the controller's thread. Sinks never throw: a full disk or a closed terminal must not
-// stop training (events.jsonl, which must, is not a Sink but the controller's own journal).
+// Receives every record of a run, in order, on the controller's thread. Sinks never throw: a full disk or a closed
+// terminal must not stop training (events.jsonl, which must, is not a Sink but the controller's own journal).
 class Sink {
  public:
   virtual ~Sink() = default;
