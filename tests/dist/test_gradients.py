@@ -1,0 +1,114 @@
+"""Through `launch`: the gradient does not depend on ranks, micro-batches or reducer, and every rank does its part of the contract.
+
+fp64, so that what is left is a difference of formula and not of rounding. SGD, so that equal gradients stay equal parameters.
+"""
+import functools
+import math
+import tempfile
+
+import pytest
+
+from support import gp, order
+
+GLOBAL_BATCH = 256
+
+
+@functools.lru_cache(maxsize=None)
+def traced_run(samples, world, micro_batches, reducer):
+    """(trace records by rank, {step: {name: doubles}} of rank 0) of one epoch."""
+    with tempfile.TemporaryDirectory() as folder:
+        micro_batch = math.ceil(math.ceil(GLOBAL_BATCH / world) / micro_batches)
+        spec = gp.mlp_spec(folder, samples=samples, ranks=world, precision="fp64", hidden="[12]",
+                           train=f"epochs: 1, global_batch: {GLOBAL_BATCH}, micro_batch: {micro_batch}, reducer: {reducer}")
+        job = gp.launch(spec, "--set", "optimizer={name: sgd, lr: 0.1}",
+                        env={"GPUTRAIN_INTERNAL_TRACE": f"{folder}/trace", "GPUTRAIN_INTERNAL_TRACE_GRADIENTS": "1"})
+        assert job.code == 0, job.err
+        records = {rank: lines for (_, rank), lines in gp.trace(f"{folder}/trace").items()}
+        gradients = {}
+        for record in records[0]:
+            path = f"{folder}/trace/attempt-1-rank-0.gradients-{record['step']}.safetensors"
+            gradients[record["step"]] = {name: gp.doubles(data) for name, (_, _, data) in gp.read_safetensors(open(path, "rb").read()).items()}
+        return records, gradients
+
+
+def relative_difference(a, b):
+    scale = max(abs(x) for x in b)
+    return max(abs(x - y) for x, y in zip(a, b, strict=True)) / scale
+
+
+@pytest.mark.parametrize("samples", [1003, 514])  # tails of 235 and of 2: at three ranks one has no sample in the last step
+@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("micro_batches", [1, 2, 3, 4])
+@pytest.mark.parametrize("reducer", ["c10d", "flat"])
+def test_same_gradients_as_one_process_with_the_full_batch(samples, world, micro_batches, reducer):
+    _, expected = traced_run(samples, 1, 1, "flat")
+    _, found = traced_run(samples, world, micro_batches, reducer)
+    assert found.keys() == expected.keys() and len(expected) == math.ceil(samples / GLOBAL_BATCH)
+    for step, gradients in expected.items():
+        assert found[step].keys() == gradients.keys()
+        for name, values in gradients.items():
+            assert any(values), f"step {step}: the gradient of {name} is all zero: the comparison would prove nothing"
+            assert relative_difference(found[step][name], values) <= 1e-12, (step, name)
+
+
+@pytest.mark.parametrize("samples", [1003, 514])
+@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_every_rank_does_its_part(samples, world, micro_batches):
+    records, _ = traced_run(samples, world, micro_batches, "c10d")
+    assert sorted(records) == list(range(world))
+    ids = order.permutation(samples, 1, 0)
+    counts = set()
+    for step in range(math.ceil(samples / GLOBAL_BATCH)):
+        window = ids[step * GLOBAL_BATCH:(step + 1) * GLOBAL_BATCH]
+        for rank in range(world):
+            begin, end = order.share(len(window), rank, world)
+            assert records[rank][step]["step"] == step + 1
+            assert records[rank][step]["ids"] == window[begin:end], (step, rank)
+            counts.add(records[rank][step]["all_reduces"])
+        assert len({records[rank][step]["parameters_hash"] for rank in range(world)}) == 1, f"ranks differ after step {step + 1}"
+    # One bucket for this small model, whatever the accumulation; a world of one reduces nothing.
+    assert counts == {0 if world == 1 else 1}
+
+
+def test_all_reduces_are_the_buckets_whatever_the_accumulation(tmp_path):
+    """A model of several buckets (1 MiB, then 25 MiB): the count per step is the same for 1 and 4 micro-batches."""
+    counts = {}
+    for micro_batch in (16, 4):
+        folder = tmp_path / str(micro_batch)
+        folder.mkdir()
+        spec = gp.mlp_spec(folder, samples=64, hidden="[512, 2048]", train=f"max_steps: 2, global_batch: 32, micro_batch: {micro_batch}")
+        job = gp.launch(spec, env={"GPUTRAIN_INTERNAL_TRACE": str(folder / "trace")})
+        assert job.code == 0, job.err
+        counts[micro_batch] = {record["all_reduces"] for lines in gp.trace(folder / "trace").values() for record in lines}
+    assert len(counts[16]) == 1 and min(counts[16]) > 1, counts
+    assert counts[4] == counts[16]
+
+
+def test_augmentation_and_order_do_not_depend_on_ranks(tmp_path):
+    """Without dropout the training set, order and augmentation are the same at any world size: so is the loss, to rounding."""
+    losses = {}
+    for world in (1, 2, 3):
+        folder = tmp_path / str(world)
+        folder.mkdir()
+        spec = gp.mlp_spec(folder, samples=100, ranks=world, precision="fp64", train="epochs: 2, global_batch: 32",
+                           transforms="[random_horizontal_flip, {random_crop: {size: 8, padding: 1}}, to_tensor]")
+        job = gp.launch(spec, "--set", "optimizer={name: sgd, lr: 0.1}")
+        assert job.code == 0, job.err
+        losses[world] = [record["loss"] for record in gp.events(folder / "out", "step")]
+    assert len(losses[1]) == 8
+    for world in (2, 3):
+        assert losses[world] == pytest.approx(losses[1], rel=1e-11)
+
+
+def test_dropout_differs_by_rank(tmp_path):
+    """The same samples on both ranks would give the same masks if a rank's seed were dropped."""
+    losses = []
+    for world in (1, 2):
+        folder = tmp_path / str(world)
+        folder.mkdir()
+        spec = gp.mlp_spec(folder, samples=32, ranks=world, dropout=0.5, hidden="[256]", train="max_steps: 1, global_batch: 32",
+                           precision="fp64")
+        assert gp.launch(spec).code == 0
+        losses.append(gp.events(folder / "out", "step")[0]["loss"])
+    assert losses[0] != losses[1]
