@@ -1,6 +1,6 @@
 #pragma once
-// Models by catalog name. Parameter names, order of construction (so: initial weights after torch.manual_seed) and results equal
-// torchvision's ResNets and the Python twins in tests/parity.
+// Models by catalog name. Parameter names, order of construction (so: initial weights after torch.manual_seed) and
+// results equal torchvision's ResNets and the Python twins in tests/parity.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,8 +20,8 @@ class Model : public torch::nn::Module {
   virtual at::Tensor forward(const at::Tensor& inputs) = 0;
 };
 
-// Builds `plan.name` with weights drawn from `seed` (at::manual_seed(seed) first), in `type` (kFloat, kDouble), on the CPU.
-// Error(kSpec) for an unknown name or argument (the spec has already checked; this is the second line).
+// Builds `plan.name` with weights drawn from `seed` (at::manual_seed(seed) first), in `type` (kFloat, kDouble), on the
+// CPU. Error(kSpec) for an unknown name or argument (the spec has already checked; this is the second line).
 std::shared_ptr<Model> make_model(const ModelPlan& plan, uint64_t seed, at::ScalarType type);
 
 // Names that make_model binds: a test compares them with the catalog.

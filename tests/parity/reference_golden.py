@@ -1,0 +1,227 @@
+"""Writes tests/golden/{models,numerics}.json: what Python PyTorch computes, frozen for the unit tests of src/model and src/train.
+
+    reference_golden.py OUTPUT_FOLDER        # run with the pinned torch, torchvision and numpy
+
+Tensors are little-endian bytes in hex (exact). Some kernels round differently by instruction set, so what must match to the bit
+is recorded once for each of ATen's CPU capabilities: the script runs itself again under ATEN_CPU_CAPABILITY.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from reference_models import ResNet, make_model, tv
+
+CAPABILITIES = ["default", "avx2", "avx512"]
+MODELS = [
+    ("mlp", 1, {"in_features": 12, "hidden": [8, 6], "num_classes": 3, "dropout": 0.0}, [5, 12]),
+    ("mlp", 7, {"in_features": 784, "hidden": [64], "num_classes": 10, "dropout": 0.5}, [5, 1, 28, 28]),
+    ("small_cnn", 1, {"in_channels": 1, "num_classes": 10, "dropout": 0.0}, [3, 1, 28, 28]),
+    ("small_cnn", 3, {"in_channels": 3, "num_classes": 4, "dropout": 0.25}, [3, 3, 28, 28]),
+    ("resnet18", 1, {"in_channels": 3, "num_classes": 10}, [2, 3, 64, 64]),
+    ("resnet18", 2, {"in_channels": 1, "num_classes": 5}, [2, 1, 64, 64]),
+    ("resnet50", 1, {"in_channels": 3, "num_classes": 7}, [2, 3, 64, 64]),
+    ("resnet50", 5, {"in_channels": 4, "num_classes": 7}, [2, 4, 64, 64]),
+]
+
+
+def ramp(shape, dtype, salt=0):
+    """Numbers in [-1, 1) that C++ makes too, without a random generator."""
+    i = torch.arange(int(np.prod(shape)), dtype=torch.int64) + salt * 1000003
+    bits = (i * 2654435761) % 2**32
+    return (bits.double() / 2**31 - 1).to(dtype).reshape(shape)
+
+
+def to_hex(tensor):
+    return tensor.detach().contiguous().numpy().tobytes().hex()
+
+
+def checksum(tensor):
+    """Sum over 32-bit words w_i of (w_i + 1) (2 i + 1), modulo 2^64."""
+    words = np.frombuffer(tensor.detach().contiguous().numpy().tobytes(), dtype="<u4").astype(np.uint64)
+    places = 2 * np.arange(len(words), dtype=np.uint64) + 1
+    return f"{int(np.sum((words + 1) * places, dtype=np.uint64)):016x}"
+
+
+# --- what must match to the bit -----------------------------------------------------------------------------------------
+
+
+def initial_weights():
+    out = []
+    for name, seed, args, _ in MODELS:
+        model = make_model(name, seed, args)
+        out.append([checksum(p) for p in model.parameters()])
+    return out
+
+
+OPTIMIZERS = [
+    ("adamw", {"lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.05}),
+    ("adamw", {"lr": 0.003, "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.0}),
+    ("sgd", {"lr": 0.1, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}),
+    ("sgd", {"lr": 0.1, "momentum": 0.0, "nesterov": False, "weight_decay": 0.01}),
+    ("sgd", {"lr": 0.1, "momentum": 0.9, "nesterov": False, "weight_decay": 0.01}),
+    ("sgd", {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.001}),
+]
+SHAPES = {"a.weight": [7, 5], "a.bias": [7], "b": [3, 2, 3]}
+LR_FACTORS = [0.1, 0.55, 1.0, 0.7, 0.3]
+
+
+def optimizer_run(name, args, dtype):
+    """Five updates at the factors above; gradients are ramps. Final parameters and state."""
+    params = {n: torch.nn.Parameter(ramp(s, dtype, k)) for k, (n, s) in enumerate(SHAPES.items())}
+    cls = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[name]
+    optimizer = cls(list(params.values()), fused=True, **args)
+    for step, factor in enumerate(LR_FACTORS):
+        for k, p in enumerate(params.values()):
+            p.grad = ramp(p.shape, dtype, 10 + 7 * step + k) * 0.5
+        optimizer.param_groups[0]["lr"] = args["lr"] * factor
+        optimizer.step()
+    state = {}
+    for n, p in params.items():
+        for item, value in optimizer.state[p].items():
+            if value is not None:  # SGD without momentum keeps a None
+                state[f"{n}/{item}"] = to_hex(value)
+    return {"parameters": {n: to_hex(p) for n, p in params.items()}, "state": state}
+
+
+def optimizer_runs():
+    out = []
+    for name, args in OPTIMIZERS:
+        for dtype in (torch.float32, torch.float64):
+            out.append({"name": name, "args": args, "dtype": str(dtype)[6:], **optimizer_run(name, args, dtype)})
+    return out
+
+
+def clip_runs():
+    out = []
+    for dtype in (torch.float32, torch.float64):
+        for max_norm in (0.5, 100.0):
+            params = [torch.nn.Parameter(torch.zeros(s, dtype=dtype)) for s in SHAPES.values()]
+            for k, p in enumerate(params):
+                p.grad = ramp(p.shape, dtype, 50 + k)
+            norm = torch.nn.utils.clip_grad_norm_(params, max_norm)
+            out.append({"dtype": str(dtype)[6:], "max_norm": max_norm, "norm": to_hex(norm),
+                        "gradients": [to_hex(p.grad) for p in params]})
+    return out
+
+
+def exact():
+    return {"weights": initial_weights(), "optimizers": optimizer_runs(), "clip": clip_runs()}
+
+
+# --- what is compared with a tolerance ----------------------------------------------------------------------------------
+
+
+def behaviour(name, seed, args, shape):
+    """Names, shapes; logits and gradients of one double-precision training pass, then evaluation logits after it."""
+    model = make_model(name, seed, args, torch.float64)
+    inputs = ramp(shape, torch.float64)
+    targets = torch.arange(shape[0]) % args["num_classes"]
+    torch.manual_seed(99)  # the dropout masks
+    logits = model(inputs)
+    loss = F.cross_entropy(logits, targets, reduction="sum")
+    loss.backward()
+    model.eval()
+    with torch.no_grad():
+        after = model(inputs)
+    return {
+        "name": name, "seed": seed, "args": args, "input_shape": shape,
+        "parameters": [[n, list(p.shape)] for n, p in model.named_parameters()],
+        "buffers": [[n, str(b.dtype)[6:], b.double().sum().item()] for n, b in model.named_buffers()],
+        "logits": to_hex(logits), "loss": loss.item(), "eval_logits": to_hex(after),
+        "grad_norms": [p.grad.norm().item() for p in model.parameters()],
+    }
+
+
+def schedule_tables():
+    """From torch's own schedulers: the chained LinearLR -> decay that a Python user would write."""
+    from torch.optim import lr_scheduler as s
+
+    out = []
+    for name, w, start, total, final in [("constant", 10, 0.1, 50, 0.0), ("constant", 0, 0.0, 50, 0.0),
+                                         ("linear", 10, 0.1, 50, 0.0), ("linear", 0, 0.0, 50, 0.2),
+                                         ("cosine", 10, 0.1, 50, 0.0), ("cosine", 0, 0.0, 50, 0.05),
+                                         ("cosine", 1, 0.5, 50, 0.01)]:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+        decay = {"constant": lambda: s.LambdaLR(optimizer, lambda _: 1.0),
+                 "linear": lambda: s.LinearLR(optimizer, 1.0, final, total_iters=total - w),
+                 "cosine": lambda: s.CosineAnnealingLR(optimizer, total - w, eta_min=final)}[name]
+        if w > 0:
+            warm = s.LinearLR(optimizer, start, 1.0, total_iters=w)
+            scheduler = s.SequentialLR(optimizer, [warm, decay()], [w])
+        else:
+            scheduler = decay()
+        factors = []
+        for _ in range(total + 1):
+            factors.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            scheduler.step()
+        at = sorted({0, 1, max(w - 1, 0), w, w + 1, total // 2, total - 1, total})
+        out.append({"name": name, "warmup": w, "warmup_start": start, "final_factor": final, "total": total,
+                    "table": [[u, factors[u]] for u in at]})
+    return out
+
+
+def scaler_run():
+    """scale and growth tracker of torch.amp.GradScaler with a growth interval of 3; True = an infinite gradient."""
+    scaler = torch.amp.GradScaler("cpu", growth_interval=3)
+    p = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    optimizer = torch.optim.SGD([p], lr=0.1)
+    steps = []
+    for bad in [False, False, True, False, False, False, False, True, True, False, False, False, False]:
+        optimizer.zero_grad()
+        scaler.scale((p * torch.tensor([0.25, 3.0])).sum()).backward()
+        if bad:
+            p.grad[1] = float("inf")
+        scaler.step(optimizer)
+        scaler.update()
+        steps.append({"bad": bad, "scale": scaler.get_scale(), "growth_tracker": scaler._get_growth_tracker(),
+                      "parameter": to_hex(p)})
+    return steps
+
+
+def classification_run():
+    logits, targets = ramp([6, 4], torch.float32) * 4, torch.arange(6) % 4
+    loss = F.cross_entropy(logits.double(), targets, reduction="sum")
+    return {"loss_sum": float(loss), "correct": int((logits.argmax(1) == targets).sum()), "count": 6}
+
+
+def check_twin():
+    """The twin's own ResNet at 3 channels is torchvision's."""
+    torch.manual_seed(4)
+    ours = ResNet(tv.BasicBlock, [2, 2, 2, 2], 3, 10).state_dict()
+    torch.manual_seed(4)
+    theirs = tv.resnet18(weights=None, num_classes=10).state_dict()
+    assert list(ours) == list(theirs) and all(torch.equal(ours[k], theirs[k]) for k in ours)
+
+
+def main():
+    torch.set_num_threads(1)
+    if sys.argv[1] == "--exact":
+        json.dump({"capability": torch.backends.cpu.get_cpu_capability(), **exact()}, sys.stdout)
+        return
+    check_twin()
+    by_capability = {}
+    for capability in CAPABILITIES:
+        run = subprocess.run([sys.executable, __file__, "--exact"], env={**os.environ, "ATEN_CPU_CAPABILITY": capability},
+                             stdout=subprocess.PIPE, check=True, text=True)
+        result = json.loads(run.stdout)
+        by_capability[result.pop("capability")] = result
+    if by_capability.get("AVX512") == by_capability["AVX2"]:
+        del by_capability["AVX512"]  # the tests read AVX2's then
+    models = {"models": [behaviour(*m) for m in MODELS],
+              "weights": {c: r.pop("weights") for c, r in by_capability.items()}}
+    numerics = {"schedules": schedule_tables(), "scaler": scaler_run(), "classification": classification_run(),
+                "exact": by_capability}
+    for name, value in (("models", models), ("numerics", numerics)):
+        with open(os.path.join(sys.argv[1], f"{name}.json"), "w", encoding="utf-8") as file:
+            json.dump(value, file, separators=(",", ":"))
+            file.write("\n")
+
+
+if __name__ == "__main__":
+    main()
