@@ -132,10 +132,11 @@ std::vector<pid_t> descendants() {
 }
 
 void reap_orphans(const std::vector<pid_t>& keep) {
-  const pid_t self = getpid();
-  for (const auto& entry : all_processes()) {
-    const bool ours = entry.stat.parent == self && entry.stat.state == 'Z';
-    if (ours && std::find(keep.begin(), keep.end(), entry.pid) == keep.end()) waitpid(entry.pid, nullptr, WNOHANG);
+  while (true) {
+    siginfo_t dead{};
+    if (waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) != 0 || dead.si_pid == 0) return;
+    if (std::find(keep.begin(), keep.end(), dead.si_pid) != keep.end()) return;
+    waitpid(dead.si_pid, nullptr, WNOHANG);
   }
 }
 

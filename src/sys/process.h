@@ -55,7 +55,8 @@ void signal_group(pid_t pid, int signal_number);
 void become_subreaper();
 // All living descendants of this process, read from /proc.
 std::vector<pid_t> descendants();
-// Reaps dead children that a subreaper has inherited, but none of `keep` (children that somebody will reap()).
+// Reaps dead children that a subreaper has inherited, but none of `keep` (children that somebody will reap()): it stops at the first
+// of those, so call it again later. Cheap: one system call when there is nothing to do.
 void reap_orphans(const std::vector<pid_t>& keep);
 // Start time of a process in clock ticks since boot (/proc/PID/stat field 22), 0 when there is none: with the pid it names a process for good.
 uint64_t process_start_time(pid_t pid);

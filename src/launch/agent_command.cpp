@@ -1,0 +1,69 @@
+#include "launch/agent_command.h"
+
+#include <cstdio>
+
+#include "util/text.h"
+#include "wire/env.h"
+
+namespace gputrain {
+namespace {
+
+std::string log_path(const Start& start, int rank) {
+  const auto output = start.plan.find("output");
+  if (output == start.plan.end() || !output->is_string()) return "";
+  char name[64];
+  std::snprintf(name, sizeof name, "/logs/attempt-%04d/rank-%05d.log", start.attempt, rank);
+  return output->get<std::string>() + name;
+}
+
+// A plan counts the devices that this agent sees; the driver counts the machine's.
+std::string driver_device(const std::string& visible, int device) {
+  if (visible.empty()) return std::to_string(device);
+  const auto entries = split(visible, ',');
+  if (static_cast<size_t>(device) < entries.size()) return std::string(trim(entries[static_cast<size_t>(device)]));
+  throw Error(ErrorKind::kEnvironment,
+              "device " + std::to_string(device) + " is not in CUDA_VISIBLE_DEVICES=" + visible);
+}
+
+}  // namespace
+
+RankCommand rank_command(const AgentOptions& options, const Start& start, const SlotAssignment& slot,
+                         bool has_store_listener) {
+  RankCommand command;
+  command.worker = start.worker.empty() ? options.worker : start.worker;
+  command.log_path = log_path(start, slot.rank);
+
+  Assign& assign = command.assign;
+  assign.attempt = start.attempt;
+  assign.run_id = start.run_id;
+  assign.rank = slot.rank;
+  assign.world_size = start.world_size;
+  assign.local_rank = slot.local_rank;
+  assign.local_world_size = static_cast<int>(start.slots.size());
+  assign.device = slot.device < 0 ? -1 : 0;
+  assign.threads = slot.threads;
+  assign.store_address = start.store_address;
+  assign.store_port = start.store_port;
+  assign.store_fd = slot.rank == 0 && has_store_listener ? env::kStoreListenFd : -1;
+  assign.resume = start.resume;
+  assign.plan = start.plan;
+
+  command.environment = {
+      {"RANK", std::to_string(slot.rank)},
+      {"LOCAL_RANK", std::to_string(slot.local_rank)},
+      {"WORLD_SIZE", std::to_string(start.world_size)},
+      {"LOCAL_WORLD_SIZE", std::to_string(start.slots.size())},
+      {"GROUP_RANK", std::to_string(start.group_rank)},
+      {"MASTER_ADDR", start.store_address},
+      {"MASTER_PORT", std::to_string(start.store_port)},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(start.attempt - 1)},
+      {"TORCHELASTIC_RUN_ID", start.run_id},
+      {"OMP_NUM_THREADS", std::to_string(slot.threads)},
+  };
+  if (slot.device >= 0) {
+    command.environment.emplace_back("CUDA_VISIBLE_DEVICES", driver_device(options.visible_devices, slot.device));
+  }
+  return command;
+}
+
+}  // namespace gputrain
