@@ -101,14 +101,19 @@ def test_augmentation_and_order_do_not_depend_on_ranks(tmp_path):
         assert losses[world] == pytest.approx(losses[1], rel=1e-11)
 
 
-def test_dropout_differs_by_rank(tmp_path):
-    """The same samples on both ranks would give the same masks if a rank's seed were dropped."""
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_dropout_differs_by_rank(tmp_path, dropout):
+    """Identical samples, one a rank. Rank 0's mask is the one that a single rank draws; if rank 1 drew the same, two ranks' mean loss would be
+    one rank's loss, as it is without dropout."""
     losses = []
     for world in (1, 2):
         folder = tmp_path / str(world)
         folder.mkdir()
-        spec = gp.mlp_spec(folder, samples=32, ranks=world, dropout=0.5, hidden="[256]", train="max_steps: 1, global_batch: 32",
-                           precision="fp64")
+        spec = gp.mlp_spec(folder, samples=2, ranks=world, dropout=dropout, hidden="[256]", train=f"max_steps: 1, global_batch: {world}", precision="fp64")
+        images, labels = folder / "data/train-images-idx3-ubyte", folder / "data/train-labels-idx1-ubyte"
+        first = images.read_bytes()[16:16 + 64]
+        images.write_bytes(images.read_bytes()[:16] + first * 2)
+        labels.write_bytes(labels.read_bytes()[:8] + b"\3\3")
         assert gp.launch(spec).code == 0
         losses.append(gp.events(folder / "out", "step")[0]["loss"])
-    assert losses[0] != losses[1]
+    assert (losses[0] == pytest.approx(losses[1], rel=1e-9)) is (dropout == 0.0), losses
