@@ -1,0 +1,56 @@
+#include "train/adamw.h"
+
+#include <ATen/ATen.h>
+
+#include "train/optimizer_internal.h"
+#include "util/error.h"
+
+namespace gputrain {
+
+AdamW::AdamW(const NamedArgs& args, NamedParameters parameters)
+    : lr_(args.number("lr")), eps_(args.number("eps")), weight_decay_(args.number("weight_decay")) {
+  const std::vector<double> betas = args.numbers("betas");
+  if (betas.size() != 2)
+    throw Error(ErrorKind::kSpec, "adamw.betas needs two numbers, got " + std::to_string(betas.size()));
+  beta1_ = betas[0];
+  beta2_ = betas[1];
+  for (auto& [name, parameter] : parameters) {
+    slots_.push_back({.name = std::move(name),
+                      .parameter = parameter,
+                      .exp_avg = at::zeros_like(parameter),
+                      .exp_avg_sq = at::zeros_like(parameter),
+                      .step = at::zeros({}, parameter.options().dtype(at::kFloat))});
+  }
+}
+
+void AdamW::step(double lr_factor, const at::Tensor& found_inf) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, steps;
+  for (const Slot& slot : slots_) {
+    if (!slot.parameter.grad().defined()) continue;
+    parameters.push_back(slot.parameter);
+    gradients.push_back(slot.parameter.grad());
+    exp_avgs.push_back(slot.exp_avg);
+    exp_avg_sqs.push_back(slot.exp_avg_sq);
+    steps.push_back(slot.step);
+  }
+  if (parameters.empty()) return;
+  const std::optional<at::Tensor> skip = skip_flag(found_inf);
+  at::_foreach_add_(steps, 1);
+  at::_fused_adamw_(parameters, gradients, exp_avgs, exp_avg_sqs, /*max_exp_avg_sqs=*/{}, steps, lr_ * lr_factor,
+                    beta1_, beta2_, weight_decay_, eps_, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{},
+                    skip);
+  if (skip) at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), *skip));
+}
+
+NamedParameters AdamW::state() const {
+  NamedParameters out;
+  for (const Slot& slot : slots_) {
+    out.emplace_back(slot.name + "/exp_avg", slot.exp_avg);
+    out.emplace_back(slot.name + "/exp_avg_sq", slot.exp_avg_sq);
+    out.emplace_back(slot.name + "/step", slot.step);
+  }
+  return out;
+}
+
+}  // namespace gputrain

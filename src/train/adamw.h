@@ -1,0 +1,28 @@
+#pragma once
+#include "model/args.h"
+#include "train/optimizer.h"
+
+namespace gputrain {
+
+// Adam with decoupled weight decay over at::_fused_adamw_; equal to torch.optim.AdamW(fused=True) to the bit.
+//
+// The update counter `step` is one 0-dim float tensor for each parameter, on its device, as in PyTorch: a skipped
+// update is taken back by arithmetic on the device, so the host never waits.
+class AdamW : public Optimizer {
+ public:
+  AdamW(const NamedArgs& args, NamedParameters parameters);  // lr, betas, eps, weight_decay
+  void step(double lr_factor, const at::Tensor& found_inf) override;
+  double base_lr() const override { return lr_; }
+  NamedParameters state() const override;
+
+ private:
+  struct Slot {
+    std::string name;
+    at::Tensor parameter, exp_avg, exp_avg_sq, step;
+  };
+
+  double lr_, beta1_, beta2_, eps_, weight_decay_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace gputrain

@@ -1,0 +1,63 @@
+#include "train/optimizer.h"
+
+#include <ATen/ATen.h>
+
+#include "train/adamw.h"
+#include "train/optimizer_internal.h"
+#include "train/sgd.h"
+#include "util/error.h"
+
+namespace gputrain {
+namespace {
+
+using OptimizerPointer = std::unique_ptr<Optimizer>;
+
+struct Binding {
+  const char* name;
+  OptimizerPointer (*make)(const NamedArgs&, NamedParameters);
+};
+
+constexpr Binding kBindings[] = {
+    {"adamw",
+     [](const NamedArgs& args, NamedParameters parameters) -> OptimizerPointer {
+       return std::make_unique<AdamW>(args, std::move(parameters));
+     }},
+    {"sgd",
+     [](const NamedArgs& args, NamedParameters parameters) -> OptimizerPointer {
+       return std::make_unique<Sgd>(args, std::move(parameters));
+     }},
+};
+
+// One kernel takes all parameters: the fused CUDA ones want them of one type on one device.
+void check_uniform(const NamedParameters& parameters) {
+  for (const auto& [name, parameter] : parameters) {
+    const at::Tensor& first = parameters.front().second;
+    if (parameter.device() == first.device() && parameter.scalar_type() == first.scalar_type()) continue;
+    throw Error(ErrorKind::kInternal,
+                "parameters of different types or devices: " + name + " and " + parameters.front().first);
+  }
+}
+
+}  // namespace
+
+std::optional<at::Tensor> skip_flag(const at::Tensor& found_inf) {
+  if (!found_inf.defined()) return std::nullopt;
+  return found_inf.ne(0).to(at::kFloat);
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const Named& plan, NamedParameters parameters) {
+  const NamedArgs args(CatalogKind::kOptimizer, plan.name, plan.args);
+  check_uniform(parameters);
+  for (const Binding& binding : kBindings) {
+    if (plan.name == binding.name) return binding.make(args, std::move(parameters));
+  }
+  throw Error(ErrorKind::kSpec, "optimizer " + plan.name + " is not built into this program");
+}
+
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const Binding& binding : kBindings) names.emplace_back(binding.name);
+  return names;
+}
+
+}  // namespace gputrain
