@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "util/error.h"
@@ -83,7 +84,9 @@ TcpListener tcp_listen(const std::string& address, int port) {
 
 UniqueFd unix_listen(const std::string& path) {
   const auto address = unix_address(path);
-  if (try_connect(unix_socket().get(), address) == ECONNREFUSED) unlink(path.c_str());
+  struct stat status {};
+  const bool is_socket = lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+  if (is_socket && try_connect(unix_socket().get(), address) == ECONNREFUSED) unlink(path.c_str());
   UniqueFd fd = unix_socket();
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       listen(fd.get(), SOMAXCONN) != 0) {

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include <fcntl.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -171,7 +171,8 @@ Child spawn(const SpawnOptions& options) {
     waitpid(child.pid, nullptr, 0);
     throw SpawnError(failure.error_number, launch.program, failure.step);
   }
-  child.pidfd = pidfd_open(child.pid, 0);
+  // By number: <sys/pidfd.h> of glibc 2.36 lacks extern "C".
+  child.pidfd = static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0));
   if (child.pidfd < 0) {
     const int error = errno;
     kill(child.pid, SIGKILL);
