@@ -11,6 +11,7 @@
 #include <string>
 
 #include "sys/event_loop.h"
+#include "sys/fd.h"
 #include "util/json.h"
 
 namespace gputrain {
@@ -40,7 +41,7 @@ class ControlSocket {
   EventLoop& loop_;
   std::string path_;
   Handler handler_;
-  int listener_ = -1;
+  UniqueFd listener_;
   std::map<int, std::string> clients_;  // fd -> what it sent so far
 };
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sys/clock.h"
+#include "sys/fd.h"
 
 namespace gputrain {
 
@@ -59,7 +60,7 @@ class OutputLock {
 
   // Moves the counter. False when the lock is no longer ours: another run took over, this one must stop at once.
   bool beat();
-  void set_attempt(int attempt);
+  bool set_attempt(int attempt);  // as beat()
   // The run has begun: directories made for the lock stay.
   void keep_directories() { created_.clear(); }
   // Removes the lock, and the directories made for it unless kept (only empty ones). Idempotent, never throws.
@@ -71,12 +72,13 @@ class OutputLock {
 
  private:
   OutputLock() = default;
+  void take(const LockOptions& options);
   bool still_ours() const;
-  void write();
+  bool write();
 
   std::string output_;
   LockInfo self_;
-  int fd_ = -1;
+  UniqueFd fd_;
   std::vector<std::string> created_;  // directories, outermost first
   std::optional<LockInfo> predecessor_;
 };

@@ -1,0 +1,20 @@
+#pragma once
+// What events.jsonl says about earlier launches of the same output directory.
+#include <string>
+
+#include "launch/restart_policy.h"
+
+namespace gputrain {
+
+struct RunHistory {
+  std::string run_id;  // "" = nothing was launched here
+  int last_attempt = 0;
+  std::string plan_hash;  // of the newest start event found
+  FailureRow row;         // failures since the newest checkpoint event
+};
+
+// Reads at most the first line and the last 64 MiB of the file (a long run writes gigabytes of step records). A missing
+// file, torn or foreign lines are no errors. Throws Error(kOutput) when the file cannot be read.
+RunHistory read_history(const std::string& output);
+
+}  // namespace gputrain

@@ -1,0 +1,117 @@
+#include "launch/lock_file.h"
+
+#include <cerrno>
+#include <fstream>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "sys/process.h"
+#include "util/error.h"
+#include "util/json.h"
+#include "util/text.h"
+
+namespace gputrain {
+namespace {
+
+constexpr size_t kTextSize = 1024;  // padded, so that each rewrite covers the one before
+
+std::string text_of(const LockInfo& info) {
+  std::string text = dump_line(Json{{"run_id", info.run_id},
+                                    {"host", info.host},
+                                    {"boot_id", info.boot_id},
+                                    {"pid", info.pid},
+                                    {"start_time", info.start_time},
+                                    {"attempt", info.attempt},
+                                    {"counter", info.counter},
+                                    {"socket", info.socket}});
+  if (text.size() < kTextSize) text.append(kTextSize - text.size() - 1, ' ');
+  return text + "\n";
+}
+
+std::string read_text(int fd) {
+  char buffer[4 * kTextSize];
+  const ssize_t got = ::pread(fd, buffer, sizeof buffer, 0);
+  return got > 0 ? std::string(buffer, static_cast<size_t>(got)) : std::string();
+}
+
+// A zombie has ended: only its parent has not looked yet.
+bool is_running(int pid, uint64_t start_time) {
+  if (pid <= 0 || process_start_time(pid) != start_time) return false;
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
+  return text[name_end + 2] != 'Z' && text[name_end + 2] != 'X';
+}
+
+}  // namespace
+
+std::string lock_path(const std::string& output) {
+  return output + "/lock";
+}
+
+std::optional<LockInfo> read_lock_file(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    throw Error(ErrorKind::kOutput, "cannot read the lock: " + errno_text(errno), path);
+  }
+  const std::string text = read_text(fd.get());
+  try {
+    const Json json = parse_json(trim(text), path);
+    return LockInfo{json.at("run_id"),     json.at("host"),    json.at("boot_id"), json.at("pid"),
+                    json.at("start_time"), json.at("attempt"), json.at("counter"), json.at("socket")};
+  } catch (const std::exception&) {
+    throw Error(ErrorKind::kOutput, "this is not a gputrain lock", path,
+                "if no run is active there, remove the file and launch again");
+  }
+}
+
+UniqueFd create_lock_file(const std::string& path, const LockInfo& info, const std::string& output) {
+  ::unlink(path.c_str());
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd) {
+    throw Error(ErrorKind::kOutput, "cannot write into the output directory: " + errno_text(errno), output,
+                "make it writable or choose another output directory");
+  }
+  ::flock(fd.get(), LOCK_EX | LOCK_NB);  // fails where there is no flock: then the counter alone speaks
+  try {
+    write_lock_file(fd.get(), info, output);
+  } catch (const Error&) {
+    ::unlink(path.c_str());
+    throw;
+  }
+  return fd;
+}
+
+void write_lock_file(int fd, const LockInfo& info, const std::string& output) {
+  const std::string text = text_of(info);
+  ssize_t written;
+  do written = ::pwrite(fd, text.data(), text.size(), 0);
+  while (written < 0 && errno == EINTR);
+  if (written == static_cast<ssize_t>(text.size())) return;
+  throw Error(ErrorKind::kOutput, "cannot write the lock: " + errno_text(written < 0 ? errno : ENOSPC), output,
+              "free some space or choose another output directory");
+}
+
+bool same_holder(const LockInfo& a, const LockInfo& b) {
+  return a.run_id == b.run_id && a.host == b.host && a.boot_id == b.boot_id && a.pid == b.pid &&
+         a.start_time == b.start_time;
+}
+
+Liveness judge_holder(const std::string& path, const LockInfo& holder) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A shared request, so that two observers do not take each other for the holder.
+  if (fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) return Liveness::kAlive;
+  if (holder.host != host_name() || holder.boot_id != boot_id()) return Liveness::kUnknown;
+  return holder.start_time != 0 && is_running(holder.pid, holder.start_time) ? Liveness::kAlive : Liveness::kDead;
+}
+
+void remove_directories(const std::vector<std::string>& outermost_first) {
+  for (auto path = outermost_first.rbegin(); path != outermost_first.rend(); ++path) ::rmdir(path->c_str());
+}
+
+}  // namespace gputrain

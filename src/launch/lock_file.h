@@ -1,0 +1,32 @@
+#pragma once
+// The lock's file: its text, and what can be said about its holder without waiting. Internal to OutputLock.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/lock.h"
+#include "sys/fd.h"
+
+namespace gputrain {
+
+std::string lock_path(const std::string& output);
+
+// nullopt when there is none. Text that is no lock throws Error(kOutput).
+std::optional<LockInfo> read_lock_file(const std::string& path);
+
+// Creates `path` (replacing a leftover) with `info`, flocked where the file system can. Throws Error(kOutput), `where`
+// = output.
+UniqueFd create_lock_file(const std::string& path, const LockInfo& info, const std::string& output);
+
+// Rewrites the text in place with one pwrite: readers see the old or the new one.
+void write_lock_file(int fd, const LockInfo& info, const std::string& output);
+
+// The same process took both (the counter and attempt may differ).
+bool same_holder(const LockInfo& a, const LockInfo& b);
+
+Liveness judge_holder(const std::string& path, const LockInfo& holder);
+
+// rmdir, innermost first; directories that are not empty stay.
+void remove_directories(const std::vector<std::string>& outermost_first);
+
+}  // namespace gputrain
