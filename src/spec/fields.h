@@ -46,8 +46,8 @@ struct Field {
   // What an absent key means, as it would be written in the file; parsed like a file's value. nullopt: the key is
   // required. "none" where `words` has it.
   std::optional<std::string_view> fallback;
-  std::string_view unit;  // "samples", "steps", "threads"; "" = none
-  std::string_view help;  // one or two sentences
+  std::string_view unit = "";  // "samples", "steps", "threads"; "" = none
+  std::string_view help;       // one or two sentences
   OnResume on_resume = OnResume::kFree;
   std::vector<std::string_view> words = {};  // accepted besides a value (auto, none); for kChoice: all that is accepted
   std::optional<double> least = {}, most = {};

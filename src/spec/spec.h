@@ -65,6 +65,8 @@ class Spec {
                  const std::string& hint = "") const;
 
   const std::string& file() const { return file_; }
+  bool smoke() const { return smoke_; }
+  void set_smoke() { smoke_ = true; }
 
   // Replaces a value (smoke_spec and tests). Values must be of the field's type: they are not checked.
   void set(std::string_view key, Json value, Origin origin);

@@ -1,0 +1,133 @@
+// What contradicts itself among values that are each right, as far as it does not depend on the machine (that is
+// resolve's part).
+#include <algorithm>
+
+#include "spec/builder.h"
+#include "spec/data_checks.h"
+#include "util/text.h"
+#include "util/units.h"
+
+namespace gputrain {
+namespace {
+
+// Reads settings that may be absent because they were wrong.
+class Reader {
+ public:
+  explicit Reader(const Spec& spec) : spec_(spec) {}
+  const Json* find(std::string_view key) const {
+    const Setting* setting = spec_.find(key);
+    return setting == nullptr ? nullptr : &setting->value;
+  }
+  bool has_text(std::string_view key, std::string_view text) const {
+    const Json* value = find(key);
+    return value != nullptr && value->is_string() && value->get<std::string>() == text;
+  }
+  std::optional<int64_t> integer(std::string_view key) const {
+    const Json* value = find(key);
+    if (value == nullptr || !value->is_number_integer()) return std::nullopt;
+    return value->get<int64_t>();
+  }
+  std::optional<Length> length(std::string_view key) const {
+    const Json* value = find(key);
+    return value == nullptr || !value->is_string() ? std::nullopt : parse_length(value->get<std::string>());
+  }
+
+ private:
+  const Spec& spec_;
+};
+
+void check_name(const Reader& reader, std::vector<Problem>* problems) {
+  const Json* name = reader.find("name");
+  if (name == nullptr) return;
+  const auto text = name->get<std::string>();
+  if (text.find('/') != std::string::npos || text == "." || text == "..") {
+    problems->push_back(
+        {{}, "name", "expected a word without slashes, got \"" + printable(text) + "\"", "paths belong in output"});
+  }
+}
+
+void check_hosts(const Reader& reader, std::vector<Problem>* problems) {
+  const Json* hosts = reader.find("launch.hosts");
+  if (hosts == nullptr) return;
+  for (size_t i = 0; i < hosts->size(); ++i) {
+    const std::string key = "launch.hosts[" + std::to_string(i) + "]";
+    const Json& host = (*hosts)[i];
+    const std::string text =
+        host.is_string() ? host.get<std::string>() : "{file: " + host["file"].get<std::string>() + "}";
+    if (text != "local" && !text.starts_with("local:")) {
+      problems->push_back(
+          {{},
+           key,
+           "\"" + printable(text) + "\": hosts over ssh and host files are not supported yet by this version",
+           "use local, local:N (N ranks), or [local, local] for two agents on this machine"});
+    } else if (text != "local") {
+      const auto slots = parse_int(std::string_view(text).substr(6));
+      if (!slots || *slots < 1 || *slots > 4096) {
+        problems->push_back({{}, key, "expected local:N with N from 1 to 4096, got \"" + printable(text) + "\"", ""});
+      }
+    }
+  }
+}
+
+void check_length(const Reader& reader, std::vector<Problem>* problems) {
+  if (reader.has_text("train.epochs", "none") && reader.has_text("train.max_steps", "none")) {
+    problems->push_back(
+        {{},
+         "train",
+         "the length of training is missing: give epochs, max_steps, or both (the first reached ends the run)",
+         ""});
+  }
+  const auto warmup = reader.length("schedule.warmup");
+  if (!warmup) return;
+  const bool in_steps = warmup->unit == Length::Unit::kSteps;
+  const std::string limit_key = in_steps ? "train.max_steps" : "train.epochs";
+  const auto limit = reader.integer(limit_key);
+  if (limit && warmup->count > *limit) {
+    problems->push_back({{},
+                         "schedule.warmup",
+                         "the warm-up of " + format_length(*warmup) + " is longer than the whole training (" +
+                             limit_key + " is " + std::to_string(*limit) + ")",
+                         ""});
+  }
+}
+
+void check_evaluation(const Reader& reader, const Spec& spec, std::vector<Problem>* problems) {
+  const Json* val = reader.find("data.val");
+  const Json* every = reader.find("evaluate.every");
+  const Json* keep_best = reader.find("checkpoint.keep_best");
+  if (val == nullptr || every == nullptr) return;
+  const bool never = *every == "never";
+  if (val->is_null() && !never && spec.given("evaluate.every") && *every != "auto") {
+    problems->push_back(
+        {{}, "evaluate.every", "there is nothing to evaluate on: data.val is missing", "add data.val, or write never"});
+  }
+  if (keep_best != nullptr && *keep_best != "none" && (val->is_null() || never)) {
+    const std::string why = val->is_null() ? "data.val is missing" : "evaluate.every is never";
+    problems->push_back(
+        {{}, "checkpoint.keep_best", "the best " + keep_best->get<std::string>() + " is never known: " + why, ""});
+  }
+}
+
+void check_optimizer(const Reader& reader, std::vector<Problem>* problems) {
+  const Json* nesterov = reader.find("optimizer.nesterov");
+  const Json* momentum = reader.find("optimizer.momentum");
+  if (nesterov != nullptr && momentum != nullptr && nesterov->get<bool>() && momentum->get<double>() == 0) {
+    problems->push_back({{}, "optimizer.nesterov", "needs a momentum above 0", ""});
+  }
+}
+
+}  // namespace
+
+std::vector<Problem> check_spec(const Spec& spec) {
+  std::vector<Problem> problems;
+  const Reader reader(spec);
+  check_name(reader, &problems);
+  check_hosts(reader, &problems);
+  check_length(reader, &problems);
+  check_evaluation(reader, spec, &problems);
+  check_optimizer(reader, &problems);
+  check_data(spec, &problems);
+  return problems;
+}
+
+}  // namespace gputrain

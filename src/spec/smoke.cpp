@@ -1,0 +1,70 @@
+// The spec of `launch --smoke`.
+#include "spec/catalog/catalog.h"
+#include "spec/data_checks.h"
+#include "spec/spec.h"
+
+namespace gputrain {
+namespace {
+
+constexpr int64_t kRanks = 2, kSteps = 3, kSamplesPerRank = 4;
+
+constexpr std::string_view kDefaultModel = R"(
+name: smoke
+model: {name: mlp}
+data: {train: {format: synthetic, samples: 24, shape: [1, 28, 28], num_classes: 10}}
+train: {max_steps: 3, global_batch: 8}
+optimizer: {name: adamw, lr: 1e-3}
+)";
+
+// What base's data give after the transforms, else what the model is made for.
+Json synthetic_shape(const Spec& base) {
+  if (const auto dims = sample_shape(base, "train").dims) return *dims;
+  if (const Setting* features = base.find("model.args.in_features")) return Json::array({features->value});
+  std::vector<int64_t> dims = find_entry(CatalogKind::kModel, base.at("model.name").get<std::string>())->sample_shape;
+  if (const Setting* channels = base.find("model.args.in_channels")) dims[0] = channels->value.get<int64_t>();
+  return dims;
+}
+
+}  // namespace
+
+Spec smoke_spec(const Spec* base) {
+  Spec spec = base != nullptr ? *base : parse_spec({std::string(kDefaultModel), "--smoke", {}});
+  auto stronger = [&](std::string_view key) {
+    const OriginKind kind = spec.origin_of(key).kind;
+    return spec.given(key) && (kind == OriginKind::kSet || kind == OriginKind::kFlag);
+  };
+  const bool own_size = stronger("launch.nproc_per_node") || stronger("launch.hosts");
+  auto set = [&](std::string_view key, Json value) {
+    if (!stronger(key)) spec.set(key, std::move(value), {OriginKind::kSmoke, "--smoke", 0, 0});
+  };
+  const Json shape = synthetic_shape(spec);
+  const int64_t ranks = spec.at("launch.nproc_per_node").is_number() && own_size
+                            ? spec.at("launch.nproc_per_node").get<int64_t>()
+                            : kRanks;
+  if (!own_size) set("launch.hosts", Json::array({"local"})), set("launch.nproc_per_node", kRanks);
+  set("launch.max_restarts", 0);
+  set("train.global_batch", kSamplesPerRank * ranks);
+  set("train.micro_batch", "auto");
+  set("train.epochs", "none");
+  set("train.max_steps", kSteps);
+  const int64_t samples = kSteps * spec.at("train.global_batch").get<int64_t>();
+  spec.set("data.train",
+           {{"format", "synthetic"},
+            {"samples", samples},
+            {"shape", shape},
+            {"num_classes", spec.at("model.args.num_classes")}},
+           {OriginKind::kSmoke, "--smoke", 0, 0});
+  spec.set("data.val", Json(), {OriginKind::kSmoke, "--smoke", 0, 0});
+  spec.set("data.transforms.train", Json::array(), {OriginKind::kSmoke, "--smoke", 0, 0});
+  spec.set("data.transforms.val", Json::array(), {OriginKind::kSmoke, "--smoke", 0, 0});
+  set("schedule.warmup", "none");
+  set("evaluate.every", "never");
+  set("checkpoint.every", "never");
+  set("checkpoint.keep_last", 1);
+  set("checkpoint.keep_best", "none");
+  set("log.every", "1 step");
+  spec.set_smoke();
+  return spec;
+}
+
+}  // namespace gputrain
