@@ -31,7 +31,7 @@ std::string substitute(std::string_view fallback, const Spec& spec) {
 
 SpecBuilder::SpecBuilder(const SpecInput& input) {
   spec_.file_ = input.file;
-  sources_.push_back({OriginKind::kFile, input.file, 1, 1});
+  sources_.push_back({OriginKind::kFile, input.file, 0, 0});
   ParsedText parsed = parse_text(input.text);
   spec_.lines_ = std::move(parsed.lines);
   root_ = std::move(parsed.root);
@@ -79,15 +79,17 @@ void SpecBuilder::check_keys(const Node& map, const std::string& prefix) {
 
 void SpecBuilder::report_unknown(const Member& member, const std::string& prefix) {
   const std::string section = prefix.empty() ? "" : prefix.substr(0, prefix.size() - 1);
-  problems_.push_back({member.mark, printable(prefix + member.key), "unknown key", suggest_key(prefix, member.key),
-                       section.empty() ? "-" : section});
+  std::string hint = suggest_key(prefix, member.key);
+  if (hint.empty() && section.empty()) hint = "gputrain explain lists all keys";
+  problems_.push_back(
+      {member.mark, printable(prefix + member.key), "unknown key", std::move(hint), section.empty() ? "-" : section});
 }
 
 // The node of a field's key; nullptr when absent. `enclosing`: where to report that. `blocked`: a section on the way is
 // no map, which has been reported.
 const Node* SpecBuilder::find_node(std::string_view key, Mark* enclosing, bool* blocked) const {
   const Node* node = &root_;
-  *enclosing = {0, 1, 1};
+  *enclosing = {};
   for (const auto& word : split(key, '.')) {
     if (node->kind != Node::Kind::kMap) {
       *blocked = true;

@@ -40,6 +40,10 @@ void check_name(const Reader& reader, std::vector<Problem>* problems) {
   const Json* name = reader.find("name");
   if (name == nullptr) return;
   const auto text = name->get<std::string>();
+  constexpr size_t kLongest = 200;  // it is part of file names
+  if (text.size() > kLongest) {
+    problems->push_back({{}, "name", "expected at most 200 bytes, got " + std::to_string(text.size()), ""});
+  }
   if (text.find('/') != std::string::npos || text == "." || text == "..") {
     problems->push_back(
         {{}, "name", "expected a word without slashes, got \"" + printable(text) + "\"", "paths belong in output"});

@@ -56,6 +56,26 @@ std::string rank_table(const RunPlan& plan) {
   return render_table(table);
 }
 
+std::string every_text(const Every& every) {
+  if (every.never()) return "never";
+  return every.length ? format_length(*every.length) : format_duration(*every.duration);
+}
+
+// What "auto" became.
+std::string decided_text(const RunPlan& plan, const std::string& key) {
+  std::vector<std::string> slots;
+  for (const auto& host : plan.launch.hosts) slots.push_back(std::to_string(host.slots));
+  if (key == "launch.nproc_per_node") return join(slots, ", ");
+  if (key == "launch.backend") return std::string(to_string(plan.launch.backend));
+  if (key == "launch.omp_threads") return std::to_string(plan.launch.omp_threads);
+  if (key == "data.workers") return std::to_string(plan.data.workers);
+  if (key == "data.pin_memory") return plan.data.pin_memory ? "true" : "false";
+  if (key == "train.micro_batch") return "the whole share";
+  if (key == "evaluate.every") return every_text(plan.evaluate);
+  if (key == "log.every") return every_text(plan.log);
+  GP_CHECK(false, "no automatic value is known for " + key);
+}
+
 Json settings_json(const Spec& spec) {
   Json list = Json::array();
   for (const auto& setting : spec.settings()) {
@@ -73,7 +93,7 @@ std::string render_dry_run(const RunPlan& plan, const Spec& spec, const std::vec
                      plural(plan.train.global_batch, "sample") + "\noutput: " + plan.output + "\n\n";
   text += rank_table(plan);
   for (const auto& notice : notices) text += "\nnotice: " + notice.text;
-  return text + (notices.empty() ? "\n" : "\n\n") + render_settings(spec);
+  return text + (notices.empty() ? "\n" : "\n\n") + render_settings(spec, &plan);
 }
 
 Json dry_run_json(const RunPlan& plan, const Spec& spec, const std::vector<Notice>& notices) {
@@ -92,10 +112,13 @@ Json dry_run_json(const RunPlan& plan, const Spec& spec, const std::vector<Notic
   return {{"plan", to_json(plan)}, {"ranks", ranks}, {"notices", listed}, {"settings", settings_json(spec)}};
 }
 
-std::string render_settings(const Spec& spec) {
+std::string render_settings(const Spec& spec, const RunPlan* plan) {
   std::vector<std::vector<std::string>> table = {{"key", "from", "value"}};
-  for (const auto& setting : spec.settings())
-    table.push_back({setting.key, setting.origin.brief(), yaml_value(setting)});
+  for (const auto& setting : spec.settings()) {
+    std::string value = yaml_value(setting);
+    if (plan != nullptr && value == "auto") value += " = " + decided_text(*plan, setting.key);
+    table.push_back({setting.key, setting.origin.brief(), std::move(value)});
+  }
   return render_table(table);
 }
 

@@ -9,7 +9,7 @@ namespace gputrain {
 
 struct Mark {
   int source = 0;  // index into the builder's list of sources: 0 = the file
-  int line = 0;    // 1-based; 0 = not in a file
+  int line = 0;    // 1-based; 0 = the source as a whole
   int column = 0;  // 1-based, in bytes
 };
 
@@ -37,7 +37,7 @@ struct Member {
 // "nothing", "a list", "a map", or the text in quotes (shortened, foreign bytes escaped): the "got X" of an error.
 std::string describe(const Node& node);
 
-// Something wrong at a place. `key` is the dotted path it is about, or "".
+// Something wrong at a place; an empty mark: where the key is. `key` is the dotted path it is about, or "".
 struct Problem {
   Mark mark;
   std::string key;

@@ -71,7 +71,7 @@ std::optional<Problem> find_no_break_space(const std::vector<std::string>& lines
 SourceText clean_text(std::string_view bytes) {
   SourceText source;
   if (starts_with_utf16_or_32(bytes)) {
-    source.problem = Problem{{0, 1, 1}, "", "the text is UTF-16 or UTF-32, not UTF-8", "save the file as UTF-8"};
+    source.problem = Problem{{}, "", "the text is UTF-16 or UTF-32, not UTF-8", "save the file as UTF-8"};
     return source;
   }
   if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);
@@ -83,7 +83,7 @@ SourceText clean_text(std::string_view bytes) {
 }
 
 std::optional<Mark> find_tab_indent(const std::vector<std::string>& lines, int line) {
-  for (int n = std::min(line, static_cast<int>(lines.size())); n >= 1; --n) {
+  for (int n = std::min(line, static_cast<int>(lines.size())); n >= std::max(1, line - 1); --n) {
     const std::string& text = lines[n - 1];
     const size_t first = text.find_first_not_of(" \t");
     const size_t tab = text.find('\t');

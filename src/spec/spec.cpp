@@ -9,12 +9,12 @@ namespace gputrain {
 
 std::string Origin::place() const {
   if (kind == OriginKind::kDefault) return "default";
-  if (kind != OriginKind::kFile) return name;
+  if (kind != OriginKind::kFile || line == 0) return name;
   return name + ":" + std::to_string(line) + ":" + std::to_string(column);
 }
 
 std::string Origin::brief() const {
-  return kind == OriginKind::kFile ? name + ":" + std::to_string(line) : place();
+  return kind == OriginKind::kFile && line > 0 ? name + ":" + std::to_string(line) : place();
 }
 
 const Setting* Spec::find(std::string_view key) const {
@@ -43,7 +43,7 @@ Origin Spec::origin_of(std::string_view key) const {
     const size_t cut = key.find_last_of(".[");
     key = cut == std::string_view::npos ? std::string_view() : key.substr(0, cut);
   }
-  return {OriginKind::kFile, file_, 1, 1};
+  return {OriginKind::kFile, file_, 0, 0};
 }
 
 Error Spec::error_at(std::string_view key, const std::string& message, ErrorKind kind, const std::string& hint) const {

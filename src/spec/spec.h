@@ -20,7 +20,7 @@ enum class OriginKind { kDefault, kFile, kEnvironment, kSet, kFlag, kSmoke };
 struct Origin {
   OriginKind kind = OriginKind::kDefault;
   std::string name;  // the file; "--set"; "--grace"; "GPUTRAIN_GRACE"; "" for defaults
-  int line = 0;      // 1-based, files only
+  int line = 0;      // 1-based, files only; 0 = the file as a whole
   int column = 0;    // 1-based, in bytes
 
   std::string place() const;  // "a.yaml:14:7", "--set", "GPUTRAIN_GRACE", "default", "--smoke": the start of an error

@@ -173,12 +173,28 @@ class TreeBuilder : public YAML::EventHandler {
   bool too_many_ = false;
 };
 
+struct Wording {
+  std::string_view theirs, ours, hint;
+};
+constexpr Wording kWordings[] = {
+    {"end of map flow not found", "a { without its }", ""},
+    {"end of sequence flow not found", "a [ without its ]", ""},
+    {"illegal map value", "a \":\" that does not belong here", "check the indentation, and the space after each colon"},
+    {"bad file", "nested too deeply", ""},
+};
+
 Problem yaml_problem(const YAML::Exception& error, const std::vector<std::string>& lines, int source) {
-  if (source != 0) return {{source, 0, 0}, "", "not valid YAML: " + error.msg, ""};
-  if (auto tab = find_tab_indent(lines, error.mark.line + 1)) {
-    return {*tab, "", "a tab as indentation: YAML allows only spaces there", "replace the tab by spaces"};
+  const Mark mark = source != 0 ? Mark{source, 0, 0} : Mark{0, error.mark.line + 1, error.mark.column + 1};
+  if (source == 0) {
+    if (auto tab = find_tab_indent(lines, mark.line)) {
+      return {*tab, "", "a tab as indentation: YAML allows only spaces there", "replace the tab by spaces"};
+    }
   }
-  return {{0, error.mark.line + 1, error.mark.column + 1}, "", "not valid YAML: " + printable(error.msg), ""};
+  for (const auto& wording : kWordings) {
+    if (error.msg == wording.theirs)
+      return {mark, "", "not valid YAML: " + std::string(wording.ours), std::string(wording.hint)};
+  }
+  return {mark, "", "not valid YAML: " + printable(error.msg), ""};
 }
 
 void read_yaml(const std::string& text, ParsedText* out, int source) {
@@ -210,7 +226,7 @@ ParsedText parse_text(std::string_view bytes) {
   read_yaml(source.text, &out, 0);
   if (!out.problems.empty()) return out;
   if (out.root.kind == Node::Kind::kNull) {
-    out.problems.push_back({{0, 1, 1}, "", "the file is empty", "gputrain init writes an example"});
+    out.problems.push_back({{}, "", "the file is empty", "gputrain init writes an example"});
   } else if (out.root.kind != Node::Kind::kMap) {
     out.problems.push_back({out.root.mark, "",
                             "expected keys with values at the top of the file, got " + describe(out.root),
