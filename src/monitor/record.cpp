@@ -54,6 +54,23 @@ Json to_json(const CheckpointRecord& record) {
           {"why", record.why}};
 }
 
+CheckpointRecord checkpoint_record_from_json(const Json& json) {
+  CheckpointRecord record;
+  if (!json.is_object()) return record;
+  auto integer = [&](const char* key) {
+    return json.contains(key) && json[key].is_number_integer() ? json[key].get<int64_t>() : int64_t{0};
+  };
+  auto text = [&](const char* key) {
+    return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : std::string();
+  };
+  record.step = integer("step");
+  record.path = text("path");
+  record.bytes = integer("bytes");
+  record.seconds = json.contains("seconds") ? number_from_json(json["seconds"]) : 0;
+  record.why = text("why");
+  return record;
+}
+
 Json warning_record(const std::string& text) {
   return {{"kind", "warning"}, {"text", text}};
 }

@@ -43,6 +43,8 @@ struct CheckpointRecord {
   std::string why;  // "every", "best", "last", "stop"
 };
 Json to_json(const CheckpointRecord& record);
+// Items that are missing or of another type keep their defaults.
+CheckpointRecord checkpoint_record_from_json(const Json& json);
 
 Json warning_record(const std::string& text);
 

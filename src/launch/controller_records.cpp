@@ -1,0 +1,168 @@
+// ControllerRun: what is recorded and what people see.
+#include <utility>
+
+#include "launch/controller_run.h"
+#include "monitor/record.h"
+#include "util/error.h"
+
+namespace gputrain {
+namespace {
+
+constexpr size_t kMaxHeldRecords = 1000;
+
+int64_t step_of(const std::string& line) {
+  const Json json = Json::parse(line, nullptr, false);
+  return json.is_object() && json.contains("step") && json["step"].is_number_integer() ? json["step"].get<int64_t>()
+                                                                                       : 0;
+}
+
+std::string resume_word(const ResumeRequest& resume) {
+  return resume.mode == "path" ? resume.path : resume.mode;
+}
+
+}  // namespace
+
+void ControllerRun::take_record(const RankRecord& record) {
+  if (!supervisor_ || record.attempt != attempt_) return;
+  if (supervisor_->state() < Supervisor::State::kRunning || files_->journal() == nullptr) {
+    if (held_records_.size() < kMaxHeldRecords) held_records_.push_back({record.rank, record.record});
+    return;
+  }
+  const std::string line = files_->journal()->append_text(record.record, attempt_);
+  emit(line, record_kind(record.record));
+}
+
+// To the sinks, and to what this object derives from records.
+void ControllerRun::emit(const std::string& line, const std::string& kind) {
+  if (kind == "step") newest_step_line_ = line;
+  if (kind == "checkpoint") note_checkpoint(line);
+  for (const auto& sink : options_.sinks) sink->record(kind.empty() ? "warning" : kind, line);
+}
+
+void ControllerRun::emit_json(const Json& record) {
+  emit(files_->journal()->append(record, attempt_), record.value("kind", ""));
+}
+
+void ControllerRun::note_checkpoint(const std::string& line) {
+  const CheckpointRecord checkpoint = checkpoint_record_from_json(Json::parse(line, nullptr, false));
+  saved_step_ = checkpoint.step;
+  policy_->checkpoint(checkpoint.step);
+  // After --resume PATH newer checkpoints of another history may lie beside: a restart continues from what this launch
+  // saved.
+  if (resume_.mode != "path" || checkpoint.path.empty()) return;
+  resume_.path = checkpoint.path.front() == '/' ? checkpoint.path : options_.plan.output + "/" + checkpoint.path;
+}
+
+void ControllerRun::sync_for(int agent, const RankSync& sync) {
+  const Synced answer{sync.attempt, sync.rank, sync.id};
+  if (files_->journal() == nullptr) return agents_[static_cast<size_t>(agent)]->send(answer);
+  if (!journal_sync_) journal_sync_ = std::make_unique<JournalSync>(loop_, *files_->journal());
+  journal_sync_->request([this, agent, answer](const std::string& problem) {
+    if (!problem.empty()) return fail(Error(ErrorKind::kOutput, problem));
+    agents_[static_cast<size_t>(agent)]->send(answer);
+  });
+}
+
+void ControllerRun::notice(const std::string& text) {
+  for (const auto& sink : options_.sinks) sink->notice(text);
+  if (files_ && files_->journal() != nullptr) {
+    emit_json({{"kind", "notice"}, {"text", text}});
+  } else {
+    held_notices_.push_back(text);
+  }
+}
+
+void ControllerRun::write_start(bool set_up_failed) {
+  StartFiles files;
+  files.spec_text = options_.spec_text;
+  files.plan = plan_json_;
+  files.move_checkpoints_aside = resume_.mode == "never" && !set_up_failed;
+  const bool first = files_->journal() == nullptr;
+  const std::string line = files_->begin(files, start_record(set_up_failed), attempt_);
+  lock_->keep_directories();
+  if (first) {
+    for (const auto& text : std::exchange(held_notices_, {})) {
+      files_->journal()->append(Json{{"kind", "notice"}, {"text", text}}, attempt_);
+    }
+  }
+  if (set_up_failed) return;
+  emit(line, "start");
+  const Json& ready = supervisor_->ready();
+  const int64_t step = supervisor_->start_step();
+  if (step > 0) {
+    saved_step_ = step;
+    policy_->checkpoint(step);
+  }
+  if (ready.contains("rejected")) {
+    for (const auto& rejected : ready["rejected"]) {
+      notice("checkpoint " + rejected.value("checkpoint", "") + " was not used: " + rejected.value("why", ""));
+    }
+  }
+  if (ready.contains("notices")) {
+    for (const auto& text : ready["notices"]) notice(text.get<std::string>());
+  }
+  for (const auto& held : std::exchange(held_records_, {})) {
+    emit(files_->journal()->append_text(held.text, attempt_), record_kind(held.text));
+  }
+}
+
+Json ControllerRun::start_record(bool set_up_failed) const {
+  const RunPlan& plan = options_.plan;
+  Json hosts = Json::array();
+  for (const auto& host : plan.launch.hosts) hosts.push_back(host.name);
+  Json record = {{"kind", "start"},
+                 {"run_id", history_.run_id},
+                 {"name", plan.name},
+                 {"version", program_version()},
+                 {"plan_hash", plan_hash(plan_json_)},
+                 {"world_size", plan.launch.world_size},
+                 {"hosts", hosts},
+                 {"resume", resume_word(resume_)}};
+  if (set_up_failed) {
+    record["set_up_failed"] = true;
+    return record;
+  }
+  const Json& ready = supervisor_->ready();
+  record["resumed_step"] = supervisor_->start_step();
+  for (const char* key :
+       {"resumed_from", "rejected", "total_steps", "steps_per_epoch", "samples", "parameters", "fingerprint"}) {
+    if (ready.contains(key)) record[key] = ready[key];
+  }
+  if (files_->journal() == nullptr) record["changes"] = files_->plan_changes(plan_json_);
+  return record;
+}
+
+Json ControllerRun::failure_record(const Verdict& verdict, const RestartDecision& decision,
+                                   const std::string& text) const {
+  Json record = {{"kind", "failure"}, {"class", to_string(verdict.failure_class)}};
+  record.update(culprit_json(verdict));
+  record["error"] = error_json(verdict.error);
+  record["step"] = verdict.progress.step;
+  record["phase"] = verdict.progress.phase;
+  record["cause"] = verdict.cause;
+  record["counts"] = verdict.retryable;
+  record["victims"] = verdict.victims;
+  record["restart"] = decision.restart;
+  record["restart_number"] = decision.restart_number;
+  record["max_restarts"] = policy_->max_restarts();
+  record["log"] = verdict.log_path;
+  record["text"] = text;
+  return record;
+}
+
+OutcomeContext ControllerRun::context() const {
+  OutcomeContext context;
+  context.run_id = history_.run_id;
+  context.output = options_.plan.output;
+  context.resume_command = options_.resume_command.empty() ? "gputrain launch " + options_.plan.output + "/spec.yaml"
+                                                           : options_.resume_command;
+  context.attempt = attempt_;
+  context.max_restarts = policy_->max_restarts();
+  context.restarts = std::min(policy_->failures(), context.max_restarts);
+  context.last_step = newest_step_line_.empty() ? std::max<int64_t>(0, saved_step_) : step_of(newest_step_line_);
+  context.saved_step = saved_step_;
+  context.smoke = options_.plan.smoke || !options_.keep_output;
+  return context;
+}
+
+}  // namespace gputrain
