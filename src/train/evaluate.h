@@ -1,49 +1,44 @@
 #pragma once
 // Exact evaluation on all ranks (design section 6.8).
-#include <memory>
 #include <optional>
-#include <string>
+#include <vector>
 
 #include "data/loader.h"
+#include "dist/comm.h"
 #include "spec/plan.h"
+#include "train/metrics.h"
 #include "train/phase.h"
 #include "train/state.h"
 #include "train/vote.h"
 
 namespace gputrain {
 
-struct Evaluation {
-  double loss = 0;                // mean over all samples
-  Json metrics = Json::object();  // {"accuracy": 0.91}
-  int64_t samples = 0;
-};
-
 struct EvaluateOptions {
   std::vector<Named> transforms;
-  LoaderOptions loader;  // shard, micro_batch > 0, workers, prefetch, float_type
+  LoaderOptions loader;  // shard, micro_batch, workers, prefetch, float_type
   Precision precision = Precision::kFp32;
   at::Device device = at::kCPU;
 };
 
-// Every sample exactly once; sums and counts are reduced, then divided once. Puts the model into eval mode without
-// gradients and restores mode and random state. Ranks vote before each batch, padded to equal counts, so that a stop is
-// seen: nullopt = stopped, on every rank. All ranks call it; the buffers must be equal on all of them (see
-// broadcast_buffers).
+// Every sample exactly once; sums are reduced over the ranks, then divided once. The model is in eval mode without
+// gradients meanwhile; mode and random state are put back. Ranks vote before each batch, so a stop on any rank ends it
+// on all. A collective operation; the buffers must be equal on all ranks (see broadcast_buffers).
 class Evaluator {
  public:
   struct Parts {
     Model& model;
-    const Source& source;  // of the validation data; outlives the evaluator
+    const Source& source;  // of the validation data
     Vote& vote;
     PhaseMarker& marker;
     const StopSource& stop;
   };
   Evaluator(const Parts& parts, EvaluateOptions options);
-  // `step`: whose state is evaluated, for the progress page.
-  std::optional<Evaluation> run(int64_t step);
+  // `step`: whose state is evaluated, for the progress page. nullopt: stopped.
+  std::optional<Metrics> run(int64_t step);
 
  private:
-  bool run_batches(Loader& loader, class MetricSums& sums);
+  bool add_all(Loader& loader, MetricSums& sums);
+  bool stop_agreed();
 
   Parts parts_;
   EvaluateOptions options_;

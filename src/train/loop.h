@@ -27,7 +27,7 @@ struct LoopOptions {
   std::string best_metric;        // keep_best; "" = none
   bool best_is_larger = true;
   int64_t saved_at = -1;  // the checkpoint that training continues from; -1 = none
-  StateStamp stamp;
+  StateStamp stamp;       // its bucket layout is filled in at each save
 };
 
 struct LoopResult {
@@ -81,25 +81,34 @@ class Loop {
  private:
   Counters& counters() { return parts_.state.counters; }
   bool is_first() const { return parts_.context.vote.rank() == 0; }
+  // Rank 0's clock; nothing elsewhere.
+  MonotonicTime now() const;
   Position position(int64_t step) const;
+  LoopResult run_to_end();
   void fetch();
   Ballot ballot(int64_t step) const;
   void vote_early();
   Agreement agree();
   void step(int64_t samples);
-  void record_step(const std::vector<Batch>& batches, const StepResult& result, double step_s);
-  bool run_due(bool evaluate, bool save, const std::string& why);
-  bool evaluate(std::optional<double>* metric, bool* improved);
+  void trace(const StepResult& result);
+  // False: a stop was seen during the evaluation, and nothing was saved.
+  bool run_due(const Due& due, const std::string& why);
+  void report(const Metrics& metrics, double seconds);
+  bool note_best(double value);
+  void save(std::optional<double> metric, const std::string& why);
+  StopReason agreed_stop();
   LoopResult end(StopReason reason);
 
   Parts parts_;
   LoopOptions options_;
   Triggers triggers_;
   StepLog log_;
+  std::vector<Batch> current_;                 // of the step being executed
   std::optional<std::vector<Batch>> fetched_;  // the next step's batches, once they are here
   std::function<Agreement()> early_;           // the next step's first vote, when it was started early
   double data_wait_s_ = 0;                     // for the next step's batches
   int64_t saved_at_ = -1;
+  MonotonicTime mark_;  // end of the previous step, evaluation or save
   Json final_metrics_ = Json::object();
 };
 

@@ -32,10 +32,15 @@ class Saver {
   // On rank 0: writes, commits and emits a CheckpointRecord (`why`: every, best, last, stop). Elsewhere: nothing.
   // `metric`: the keep_best value, when an evaluation of this very state gave one.
   void save(const TrainState& state, const StateStamp& stamp, std::optional<double> metric, const std::string& why);
+  // Once, before the first step: removes what dead attempts left half written, and moves checkpoints above `step`
+  // (where training continues; -1 = from the beginning) aside: this run has left that past. Rank 0 alone does it.
+  void prepare(int64_t step);
 
  private:
+  CheckpointOptions with_hooks(CheckpointOptions options);
+
   Parts parts_;
-  int64_t step_ = 0;
+  int64_t step_ = 0;  // being saved
   CheckpointStore store_;
 };
 

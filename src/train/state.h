@@ -65,7 +65,7 @@ struct ParsedState {
   Json scaler;
   StateStamp stamp;
 };
-ParsedState parse_state(const Json& json, const std::string& where);
+ParsedState parse_train_state(const Json& json, const std::string& where);
 
 // Throws Error(kSpec) that names each item of the plan that changed, Error(kData) when the data did. `where` is the
 // checkpoint's path.

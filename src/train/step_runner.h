@@ -16,10 +16,11 @@
 namespace gputrain {
 
 struct StepResult {
-  double loss = 0;       // mean over the global batch, all ranks
-  double grad_norm = 0;  // after averaging, before clipping; not finite in a skipped step
-  double lr = 0;         // of this step's update
-  bool skipped = false;  // the loss scaler refused the update
+  double loss = 0;          // mean over the global batch, all ranks
+  double grad_norm = 0;     // after averaging, before clipping; not finite in a skipped step
+  double lr = 0;            // of this step's update
+  bool skipped = false;     // the loss scaler refused the update
+  int64_t all_reduces = 0;  // of gradients, in this step
 };
 
 struct StepOptions {
@@ -51,15 +52,17 @@ class StepRunner {
   // Runs step state.counters.step + 1 on this rank's micro-batches (none = no samples). `samples` is C, over all ranks:
   // each summed loss counts W / C, which the reducer's 1 / W turns into the full batch's mean. Does not touch the
   // counters. Throws Error(kNonFinite), the same on every rank and before the update, when a loss or gradient is not
-  // finite and there is no scaler; Error(kOutOfMemory).
+  // finite and there is no scaler.
   StepResult run(const std::vector<Batch>& batches, int64_t samples);
 
+  // The reducer's layout in force: part of a checkpoint (it may change in the first step).
+  Json bucket_layout() const { return parts_.reducer.layout(); }
   StepHooks& hooks() { return hooks_; }
 
  private:
   LossAgreement accumulate(const std::vector<Batch>& batches, int64_t samples);
   std::function<LossAgreement()> run_micro_batch(const Batch& batch, bool last, double weight);
-  void run_empty();
+  std::function<LossAgreement()> run_empty();
   at::Tensor micro_batch_loss(const Batch& batch);
   std::function<LossAgreement()> start_loss_vote();
   [[noreturn]] void fail_non_finite(const std::vector<Batch>& batches, bool mine, const std::string& what);
@@ -71,6 +74,7 @@ class StepRunner {
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> gradients_;
   at::Tensor loss_sum_;  // of this rank's samples so far, on the device
+  double my_loss_ = 0;   // the same on the host, once it was read for the vote
 };
 
 }  // namespace gputrain

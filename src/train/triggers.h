@@ -15,14 +15,14 @@ int64_t total_steps(const TrainPlan& plan, int64_t steps_per_epoch);
 class Trigger {
  public:
   Trigger(const Every& every, int64_t steps_per_epoch, MonotonicTime start);
-  // Arithmetic alone: the same on every rank.
-  bool due_at(int64_t step) const;
-  // Arithmetic or clock: rank 0 only.
+  // By steps or by clock: asked on rank 0 only.
   bool due(int64_t step, MonotonicTime now) const;
   void fired(MonotonicTime now) { last_ = now; }
   bool never() const { return every_.never(); }
 
  private:
+  bool due_at(int64_t step) const;
+
   Every every_;
   int64_t steps_;  // 0 = no length
   MonotonicTime last_;
@@ -50,8 +50,6 @@ class Triggers {
   // What is due before the next step, by steps and clock. What was done for this very step is not due again; at step 0
   // nothing is. The last step always saves, and evaluates when evaluation is wanted at all.
   Due due(const Position& position, MonotonicTime now) const;
-  // As due(), for the parts that every rank can tell without a clock.
-  Due due_by_steps(const Position& position) const;
   bool log_due(int64_t step, MonotonicTime now) const;
   void logged(MonotonicTime now) { log_.fired(now); }
   void evaluated(MonotonicTime now) { evaluate_.fired(now); }

@@ -2,8 +2,9 @@
 // The step vote (design section 6.7): every per-step agreement in one small vector on the control group, never the
 // gradient group.
 //
-//   first vote, before a step's first forward:  does anybody stop? is an evaluation or a save due? has everybody a
-//   batch? how many samples? second vote, with the step's losses:        is any loss not finite? what is their sum?
+// * first vote, before a step's first forward: does anybody stop? is an evaluation or a save due? has everybody a
+// batch?
+// * second vote, with the step's losses: is any loss not finite? what is their sum?
 //
 // Both can be started early and awaited late, so that their latency hides behind the optimizer update and the backward
 // pass. At most one is in flight. In a world of one nothing is sent. Used by the training thread.

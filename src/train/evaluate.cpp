@@ -1,0 +1,81 @@
+#include "train/evaluate.h"
+
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "train/precision.h"
+#include "util/error.h"
+
+namespace gputrain {
+namespace {
+
+// Training goes on as if the evaluation had not been.
+class TrainingUntouched {
+ public:
+  TrainingUntouched(Model& model, at::Device device)
+      : model_(model), generator_(at::globalContext().defaultGenerator(device)), was_training_(model.is_training()) {
+    std::lock_guard<std::mutex> lock(generator_.mutex());
+    random_state_ = generator_.get_state();
+  }
+  ~TrainingUntouched() {
+    model_.train(was_training_);
+    std::lock_guard<std::mutex> lock(generator_.mutex());
+    generator_.set_state(random_state_);
+  }
+  TrainingUntouched(const TrainingUntouched&) = delete;
+  TrainingUntouched& operator=(const TrainingUntouched&) = delete;
+
+ private:
+  Model& model_;
+  at::Generator generator_;
+  at::Tensor random_state_;
+  bool was_training_;
+};
+
+}  // namespace
+
+Evaluator::Evaluator(const Parts& parts, EvaluateOptions options) : parts_(parts), options_(std::move(options)) {}
+
+std::optional<Metrics> Evaluator::run(int64_t step) {
+  parts_.marker.enter(Phase::kEvaluation, step);
+  const TrainingUntouched untouched(parts_.model, options_.device);
+  const at::NoGradGuard no_grad;
+  parts_.model.eval();
+  const std::unique_ptr<Loader> loader = make_eval_loader(parts_.source, options_.transforms, options_.loader);
+  loader->seek(0, 0);
+  MetricSums sums(options_.device);
+  if (!add_all(*loader, sums)) return std::nullopt;
+  at::Tensor total = sums.sums().cpu();
+  parts_.vote.comm().all_reduce_sum(total);
+  return metrics_of(total);
+}
+
+bool Evaluator::add_all(Loader& loader, MetricSums& sums) {
+  // Equal on all ranks: those whose range is used up get empty steps.
+  for (int64_t i = 0; i < loader.steps_per_epoch(); ++i) {
+    if (stop_agreed()) return false;
+    const std::optional<std::vector<Batch>> batches = loader.next_step();
+    GP_CHECK(batches, "nobody cancels an evaluation");
+    for (const Batch& batch : *batches) {
+      const at::Tensor inputs = batch.inputs.to(options_.device, /*non_blocking=*/true);
+      const at::Tensor targets = batch.targets.to(options_.device, /*non_blocking=*/true);
+      const AutocastScope autocast(options_.precision, options_.device.type());
+      sums.add(parts_.model.forward(inputs), targets);
+    }
+  }
+  return true;
+}
+
+bool Evaluator::stop_agreed() {
+  Ballot ballot;
+  ballot.stop = parts_.stop.reason();
+  return parts_.vote.take(ballot).stop != StopReason::kNone;
+}
+
+void broadcast_buffers(Comm& gradients, const TrainState& state) {
+  const std::vector<at::Tensor> buffers = state.buffers();
+  if (!buffers.empty()) gradients.broadcast_all(buffers, 0);
+}
+
+}  // namespace gputrain

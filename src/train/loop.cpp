@@ -1,0 +1,231 @@
+#include "train/loop.h"
+
+#include <cmath>
+#include <utility>
+
+#include "util/error.h"
+
+namespace gputrain {
+namespace {
+
+TriggerPlan without_missing(TriggerPlan plan, const Evaluator* evaluator) {
+  if (evaluator == nullptr) plan.evaluate = Every{};
+  return plan;
+}
+
+int64_t samples_in(const std::vector<Batch>& batches) {
+  int64_t samples = 0;
+  for (const Batch& batch : batches) samples += static_cast<int64_t>(batch.ids.size());
+  return samples;
+}
+
+// The loader fills this memory again, unless somebody still holds it. The ids stay.
+void release(std::vector<Batch>& batches) {
+  for (Batch& batch : batches) batch.inputs = batch.targets = at::Tensor();
+}
+
+Json to_json(const Metrics& metrics) {
+  Json json = Json::object();
+  for (const std::string& name : metric_names()) json[name] = json_number(metric_value(metrics, name));
+  return json;
+}
+
+}  // namespace
+
+void StepLog::add(double step_s, double data_wait_s, int64_t samples) {
+  step_s_ += step_s;
+  data_wait_s_ += data_wait_s;
+  samples_ += samples;
+  ++steps_;
+}
+
+void StepLog::write(const TrainState& state, const StepResult& result) {
+  StepRecord record;
+  record.step = state.counters.step;
+  record.updates = state.counters.updates;
+  record.epoch = static_cast<double>(state.counters.step) / static_cast<double>(steps_per_epoch_);
+  record.loss = result.loss;
+  record.lr = result.lr;
+  record.grad_norm = result.grad_norm;
+  record.samples_per_s = step_s_ > 0 ? static_cast<double>(samples_) / step_s_ : 0;
+  record.data_wait_s = data_wait_s_;
+  record.step_s = step_s_ / static_cast<double>(steps_);
+  record.scale = state.scaler.current();
+  record.skipped = state.counters.skipped;
+  records_.send(to_json(record));
+  step_s_ = data_wait_s_ = 0;
+  samples_ = steps_ = 0;
+}
+
+Loop::Loop(const Parts& parts, LoopOptions options)
+    : parts_(parts),
+      options_(std::move(options)),
+      triggers_(without_missing(options_.triggers, parts.evaluator), parts.context.clock.now()),
+      log_(parts.context.records, options_.triggers.steps_per_epoch),
+      saved_at_(options_.saved_at),
+      mark_(parts.context.clock.now()) {}
+
+LoopResult Loop::run() {
+  LoopContext& context = parts_.context;
+  parts_.loader.seek(counters().epoch, counters().step % options_.triggers.steps_per_epoch);
+  parts_.runner.hooks().before_update = [this] { vote_early(); };
+  context.stop.set_wake([this] { parts_.loader.cancel(); });
+  const LoopResult result = run_to_end();
+  context.stop.set_wake({});
+  context.marker.enter(Phase::kIdle, counters().step);
+  return result;
+}
+
+LoopResult Loop::run_to_end() {
+  while (!triggers_.finished(counters().step)) {
+    const Agreement agreement = agree();
+    if (agreement.stop != StopReason::kNone) return end(agreement.stop);
+    if (agreement.evaluate_due || agreement.save_due) {
+      if (!run_due({agreement.evaluate_due, agreement.save_due}, "every")) return end(agreed_stop());
+    } else {
+      step(agreement.samples);
+    }
+  }
+  // What the last step asks for depends on no clock: every rank knows it.
+  const Due due = triggers_.due(position(counters().step), MonotonicTime{});
+  if (!run_due(due, "last")) return end(agreed_stop());
+  return end(StopReason::kNone);
+}
+
+MonotonicTime Loop::now() const {
+  return is_first() ? parts_.context.clock.now() : MonotonicTime{};
+}
+
+Position Loop::position(int64_t step) const {
+  return {step, parts_.state.counters.evaluated_at, saved_at_};
+}
+
+void Loop::fetch() {
+  const MonotonicTime start = now();
+  fetched_ = parts_.loader.next_step();
+  data_wait_s_ += seconds_between(start, now());
+  GP_CHECK(fetched_ || parts_.context.stop.raised(), "the loader ended without a stop");
+}
+
+Ballot Loop::ballot(int64_t step) const {
+  Ballot ballot;
+  ballot.stop = parts_.context.stop.reason();
+  ballot.ready = fetched_.has_value();
+  ballot.samples = fetched_ ? samples_in(*fetched_) : 0;
+  if (is_first()) {
+    const Due due = triggers_.due(position(step), parts_.context.clock.now());
+    ballot.evaluate_due = due.evaluate;
+    ballot.save_due = due.save;
+  }
+  return ballot;
+}
+
+// During the optimizer update of a step, when the next one's batch is here already.
+void Loop::vote_early() {
+  const int64_t finished = counters().step + 1;
+  if (triggers_.finished(finished) || !parts_.loader.ready()) return;
+  release(current_);
+  fetch();
+  early_ = parts_.context.vote.start(ballot(finished));
+}
+
+Agreement Loop::agree() {
+  parts_.context.marker.enter(Phase::kDataWait, counters().step + 1);
+  if (!early_) {
+    if (!fetched_) fetch();
+    early_ = parts_.context.vote.start(ballot(counters().step));
+  }
+  return std::exchange(early_, nullptr)();
+}
+
+void Loop::step(int64_t samples) {
+  current_ = std::move(*fetched_);
+  fetched_.reset();
+  const double data_wait_s = std::exchange(data_wait_s_, 0);
+  const StepResult result = parts_.runner.run(current_, samples);
+  counters().finish_step(samples, options_.samples_per_epoch, result.skipped);
+  if (parts_.evaluator == nullptr) final_metrics_["loss"] = json_number(result.loss);
+  if (parts_.trace != nullptr) trace(result);
+  release(current_);
+  if (!is_first()) return;
+  const MonotonicTime end = now();
+  log_.add(seconds_between(std::exchange(mark_, end), end), data_wait_s, samples);
+  if (triggers_.log_due(counters().step, end)) {
+    log_.write(parts_.state, result);
+    triggers_.logged(end);
+  }
+}
+
+void Loop::trace(const StepResult& result) {
+  TracedStep traced;
+  traced.step = counters().step;
+  for (const Batch& batch : current_) traced.ids.insert(traced.ids.end(), batch.ids.begin(), batch.ids.end());
+  traced.all_reduces = result.all_reduces;
+  traced.loss = result.loss;
+  parts_.trace->step(traced, parts_.state.parameters());
+}
+
+bool Loop::run_due(const Due& due, const std::string& why) {
+  std::optional<double> metric;
+  bool improved = false;
+  if (due.evaluate) {
+    broadcast_buffers(*parts_.context.gradients, parts_.state);
+    const MonotonicTime start = now();
+    const std::optional<Metrics> metrics = parts_.evaluator->run(counters().step);
+    if (!metrics) return false;
+    report(*metrics, seconds_between(start, now()));
+    if (!options_.best_metric.empty()) {
+      metric = metric_value(*metrics, options_.best_metric);
+      improved = note_best(*metric);
+    }
+  }
+  if (due.save || improved) save(metric, due.save ? why : "best");
+  mark_ = now();
+  return true;
+}
+
+void Loop::report(const Metrics& metrics, double seconds) {
+  counters().evaluated_at = counters().step;
+  triggers_.evaluated(now());
+  final_metrics_ = to_json(metrics);
+  if (!is_first()) return;
+  EvalRecord record;
+  record.step = counters().step;
+  record.loss = metrics.loss;
+  record.metrics = final_metrics_;
+  record.metrics.erase("loss");
+  record.samples = metrics.count;
+  record.seconds = seconds;
+  parts_.context.records.send(gputrain::to_json(record));
+}
+
+// Reduced sums are the same bits on every rank, so all decide alike. NaN is never best.
+bool Loop::note_best(double value) {
+  if (std::isnan(value)) return false;
+  std::optional<double>& best = counters().best;
+  if (best && !(options_.best_is_larger ? value > *best : value < *best)) return false;
+  best = value;
+  return true;
+}
+
+void Loop::save(std::optional<double> metric, const std::string& why) {
+  parts_.context.marker.enter(Phase::kWriting, counters().step);
+  broadcast_buffers(*parts_.context.gradients, parts_.state);
+  options_.stamp.bucket_layout = parts_.runner.bucket_layout();
+  parts_.saver.save(parts_.state, options_.stamp, metric, why);
+  saved_at_ = counters().step;
+  triggers_.saved(now());
+}
+
+StopReason Loop::agreed_stop() {
+  Ballot ballot;
+  ballot.stop = parts_.context.stop.reason();
+  return parts_.context.vote.take(ballot).stop;
+}
+
+LoopResult Loop::end(StopReason reason) {
+  if (counters().step > 0 && saved_at_ != counters().step) save(std::nullopt, "stop");
+  return {reason, counters().step, saved_at_, final_metrics_};
+}
+
+}  // namespace gputrain

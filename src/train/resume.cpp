@@ -1,0 +1,99 @@
+#include "train/resume.h"
+
+#include <utility>
+
+#include "dist/reducer.h"
+#include "util/error.h"
+
+namespace gputrain {
+namespace {
+
+// Runs `body` on rank 0 and gives its JSON to every rank. A failure must not leave the others waiting.
+Json on_rank_0(Comm& control, const std::function<Json()>& body) {
+  std::exception_ptr failure;
+  Json result;
+  if (control.rank() == 0) {
+    try {
+      result["value"] = body();
+    } catch (const Error& error) {
+      failure = std::current_exception();
+      result = {{"error", error.message}};
+    } catch (const std::exception& error) {
+      failure = std::current_exception();
+      result = {{"error", error.what()}};
+    }
+  }
+  const Json shared = parse_json(control.broadcast_bytes(dump_line(result), 0), "rank 0");
+  if (failure) std::rethrow_exception(failure);
+  if (shared.contains("error")) {
+    throw Error(ErrorKind::kPeerLost, "rank 0 cannot go on: " + shared.at("error").get<std::string>());
+  }
+  return shared.at("value");
+}
+
+// CPU tensors travel over Gloo, those of a GPU over the gradients' group.
+void broadcast_tensors(const Comms& comms, const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> host, device;
+  for (const at::Tensor& tensor : tensors) (tensor.is_cpu() ? host : device).push_back(tensor);
+  if (!host.empty()) comms.control->broadcast_all(host, 0);
+  if (!device.empty()) comms.gradients->broadcast_all(device, 0);
+}
+
+void broadcast_named(const Comms& comms, const Model& model) {
+  NamedTensors tensors = named_parameters_of(model);
+  const NamedTensors buffers = named_buffers_of(model);
+  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  broadcast_model(*comms.gradients, tensors);
+}
+
+Json rejected_of(const std::vector<Rejected>& rejected) {
+  Json list = Json::array();
+  for (const Rejected& one : rejected) list.push_back({{"checkpoint", one.path}, {"why", one.why}});
+  return list;
+}
+
+// Rank 0's part: {path, rejected, state}, the state null when training starts from the beginning.
+Json load_and_restore(TrainState& state, const StateStamp& now, const std::function<ResumeChoice()>& load) {
+  const ResumeChoice choice = load();
+  Json found{{"path", ""}, {"rejected", rejected_of(choice.rejected)}, {"state", nullptr}};
+  if (!choice.checkpoint) return found;
+  const LoadedCheckpoint& checkpoint = *choice.checkpoint;
+  check_same_run(parse_train_state(checkpoint.state, checkpoint.path).stamp, now, checkpoint.path);
+  restore(state, checkpoint);
+  found["path"] = checkpoint.path;
+  found["state"] = checkpoint.state;
+  return found;
+}
+
+}  // namespace
+
+Resumed resume(const Comms& comms, TrainState& state, const StateStamp& now,
+               const std::function<ResumeChoice()>& load) {
+  const Json found = on_rank_0(*comms.control, [&] { return load_and_restore(state, now, load); });
+  Resumed resumed;
+  resumed.path = found.at("path").get<std::string>();
+  resumed.rejected = found.at("rejected");
+  if (!found.at("state").is_null()) {
+    ParsedState parsed = parse_train_state(found.at("state"), resumed.path);
+    state.counters = parsed.counters;
+    if (state.scaler.enabled()) state.scaler.load(parsed.scaler);
+    resumed.saved = std::move(parsed.stamp);
+  }
+  broadcast_named(comms, *state.model);
+  std::vector<at::Tensor> optimizer;
+  for (const auto& [name, tensor] : state.optimizer->state()) optimizer.push_back(tensor);
+  broadcast_tensors(comms, optimizer);
+  return resumed;
+}
+
+LoadedModel load_model(const Comms& comms, const Model& model, const std::function<LoadedCheckpoint()>& load) {
+  const Json found = on_rank_0(*comms.control, [&] {
+    const LoadedCheckpoint checkpoint = load();
+    restore_model(model, checkpoint);
+    return Json{{"path", checkpoint.path}, {"step", checkpoint.step}};
+  });
+  broadcast_named(comms, model);
+  return {found.at("path").get<std::string>(), found.at("step").get<int64_t>()};
+}
+
+}  // namespace gputrain

@@ -1,0 +1,133 @@
+#include "train/step_runner.h"
+
+#include <cmath>
+#include <utility>
+
+#include "dist/collective_error.h"
+#include "train/loss.h"
+#include "train/precision.h"
+#include "util/error.h"
+#include "util/random.h"
+
+namespace gputrain {
+namespace {
+
+// Enough of the ids to find the sample, whatever the batch's size.
+std::string describe_ids(const std::vector<Batch>& batches) {
+  constexpr size_t kShown = 16;
+  std::string text;
+  size_t count = 0;
+  for (const Batch& batch : batches) {
+    for (const int64_t id : batch.ids) {
+      if (++count <= kShown) text += (text.empty() ? "" : ", ") + std::to_string(id);
+    }
+  }
+  return count > kShown ? text + ", ... (" + std::to_string(count) + " samples)" : text;
+}
+
+}  // namespace
+
+StepRunner::StepRunner(const Parts& parts, const StepOptions& options, StepHooks hooks)
+    : parts_(parts), options_(options), hooks_(std::move(hooks)), parameters_(parts.state.parameters()) {}
+
+StepResult StepRunner::run(const std::vector<Batch>& batches, int64_t samples) {
+  const int64_t step = parts_.state.counters.step + 1;
+  const auto rank = static_cast<uint64_t>(parts_.vote.rank());
+  at::manual_seed(derive_seed(RandomDomain::kDropout, options_.seed, rank, static_cast<uint64_t>(step)));
+  const int64_t all_reduces = parts_.reducer.all_reduce_count();
+  parts_.reducer.zero_gradients();
+  const LossAgreement losses = accumulate(batches, samples);
+  if (hooks_.on_gradients) hooks_.on_gradients(step);
+  if (losses.non_finite_ranks > 0 && !parts_.state.scaler.enabled()) {
+    fail_non_finite(batches, !std::isfinite(my_loss_), "the loss");
+  }
+  parts_.marker.enter(Phase::kOptimizer, step);
+  StepResult result = update(batches, losses.loss_sum / static_cast<double>(samples));
+  result.all_reduces = parts_.reducer.all_reduce_count() - all_reduces;
+  return result;
+}
+
+LossAgreement StepRunner::accumulate(const std::vector<Batch>& batches, int64_t samples) {
+  const double weight = static_cast<double>(parts_.vote.world_size()) / static_cast<double>(samples);
+  loss_sum_ = at::Tensor();
+  my_loss_ = 0;
+  std::function<LossAgreement()> vote;
+  if (batches.empty()) vote = run_empty();
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const bool last = i + 1 == batches.size();
+    parts_.reducer.begin_micro_batch(last);
+    vote = run_micro_batch(batches[i], last, weight);
+  }
+  parts_.reducer.finish();
+  return vote ? vote() : start_loss_vote()();
+}
+
+// The second vote travels during the last backward where the loss costs no wait; on a GPU reading it before would leave
+// the GPU idle.
+std::function<LossAgreement()> StepRunner::run_micro_batch(const Batch& batch, bool last, double weight) {
+  const int64_t step = parts_.state.counters.step + 1;
+  parts_.marker.enter(Phase::kForward, step);
+  const at::Tensor loss = micro_batch_loss(batch);
+  loss_sum_ = loss_sum_.defined() ? loss_sum_ + loss.detach() : loss.detach();
+  std::function<LossAgreement()> vote;
+  if (last && options_.device.is_cpu()) vote = start_loss_vote();
+  parts_.marker.enter(Phase::kBackward, step);
+  run_collective("backward", [&] { parts_.state.scaler.scale(loss * weight).backward(); });
+  return vote;
+}
+
+// A rank without samples must still take part in the reduction.
+std::function<LossAgreement()> StepRunner::run_empty() {
+  const int64_t step = parts_.state.counters.step + 1;
+  parts_.reducer.begin_micro_batch(true);
+  parts_.marker.enter(Phase::kForward, step);
+  at::Tensor nothing = at::zeros({}, parameters_.front().options().requires_grad(false));
+  for (const at::Tensor& parameter : parameters_) nothing = nothing + parameter.sum();
+  auto vote = start_loss_vote();
+  parts_.marker.enter(Phase::kBackward, step);
+  run_collective("backward", [&] { (nothing * 0).backward(); });
+  return vote;
+}
+
+at::Tensor StepRunner::micro_batch_loss(const Batch& batch) {
+  const at::Tensor inputs = batch.inputs.to(options_.device, /*non_blocking=*/true);
+  const at::Tensor targets = batch.targets.to(options_.device, /*non_blocking=*/true);
+  const AutocastScope autocast(options_.precision, options_.device.type());
+  return cross_entropy_sum(parts_.state.model->forward(inputs), targets);
+}
+
+std::function<LossAgreement()> StepRunner::start_loss_vote() {
+  my_loss_ = loss_sum_.defined() ? loss_sum_.item<double>() : 0;
+  return parts_.vote.start(LossBallot{my_loss_, !std::isfinite(my_loss_)});
+}
+
+void StepRunner::fail_non_finite(const std::vector<Batch>& batches, bool mine, const std::string& what) {
+  const int64_t step = parts_.state.counters.step + 1;
+  std::string text;
+  if (mine) {
+    text = what + " is not finite at step " + std::to_string(step) + " on rank " + std::to_string(parts_.vote.rank()) +
+           ", samples " + describe_ids(batches);
+  }
+  throw Error(ErrorKind::kNonFinite, parts_.vote.first_text(text), "step " + std::to_string(step),
+              "nothing was updated; look at these samples, lower the learning rate, or clip the gradient");
+}
+
+StepResult StepRunner::update(const std::vector<Batch>& batches, double loss) {
+  TrainState& state = parts_.state;
+  gradients_.clear();
+  for (const at::Tensor& parameter : parameters_) gradients_.push_back(parameter.grad());
+  StepResult result;
+  result.loss = loss;
+  result.skipped = state.scaler.unscale(gradients_);
+  result.grad_norm = clip_grad_norm(gradients_, options_.clip_grad_norm).item<double>();
+  // Reduced gradients are the same bits everywhere, so every rank takes the same branch without another vote.
+  if (!state.scaler.enabled() && !std::isfinite(result.grad_norm)) fail_non_finite(batches, true, "the gradient");
+  const double factor = parts_.schedule.factor(state.counters.updates);
+  result.lr = state.optimizer->base_lr() * factor;
+  if (hooks_.before_update) hooks_.before_update();
+  if (!result.skipped) state.optimizer->step(factor);
+  state.scaler.update(result.skipped);
+  return result;
+}
+
+}  // namespace gputrain
