@@ -3,6 +3,8 @@
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/relu.h>
 
+#include "model/layers.h"
+
 namespace gputrain {
 
 Mlp::Mlp(const NamedArgs& args) : dropout_(args.number("dropout")) {
@@ -17,9 +19,9 @@ Mlp::Mlp(const NamedArgs& args) : dropout_(args.number("dropout")) {
 at::Tensor Mlp::forward(const at::Tensor& inputs) {
   at::Tensor x = inputs.flatten(1);
   for (size_t i = 0; i + 1 < layers_.size(); ++i) {
-    x = at::dropout(at::relu(layers_[i]->forward(x)), dropout_, is_training());
+    x = at::dropout(at::relu(affine(layers_[i], x)), dropout_, is_training());
   }
-  return layers_.back()->forward(x);
+  return affine(layers_.back(), x);
 }
 
 }  // namespace gputrain

@@ -5,6 +5,8 @@
 #include <ATen/ops/relu.h>
 #include <torch/nn/init.h>
 
+#include "model/layers.h"
+
 namespace gputrain {
 namespace {
 
@@ -126,7 +128,7 @@ at::Tensor ResNet::forward(const at::Tensor& inputs) {
   at::Tensor x = bn1_->forward(conv1_->forward(inputs)).relu_();
   x = at::max_pool2d(x, 3, 2, 1);
   for (const auto& layer : layers_) x = layer->forward(x);
-  return fc_->forward(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
+  return affine(fc_, at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
 }
 
 }  // namespace gputrain

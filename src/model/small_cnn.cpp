@@ -4,6 +4,8 @@
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/relu.h>
 
+#include "model/layers.h"
+
 namespace gputrain {
 namespace {
 
@@ -26,8 +28,8 @@ SmallCnn::SmallCnn(const NamedArgs& args) : dropout_(args.number("dropout")) {
 at::Tensor SmallCnn::forward(const at::Tensor& inputs) {
   at::Tensor x = at::max_pool2d(at::relu(conv1_->forward(inputs)), 2);
   x = at::max_pool2d(at::relu(conv2_->forward(x)), 2);
-  x = at::dropout(at::relu(fc1_->forward(x.flatten(1))), dropout_, is_training());
-  return fc2_->forward(x);
+  x = at::dropout(at::relu(affine(fc1_, x.flatten(1))), dropout_, is_training());
+  return affine(fc2_, x);
 }
 
 }  // namespace gputrain
