@@ -11,6 +11,7 @@
 //   {"steps": n, "every_ms": m}   n training steps: progress page on every rank, step records from rank 0
 //   {"checkpoint": true, "why": "every"}   Sync, wait for Synced, checkpoint record of the present step; rank 0 only
 //   {"record": {...}}             a Record of this rank, as given
+//   {"big_records": n, "bytes": b}   n Records {"kind": "test", "i": 0...n-1, "padding": b bytes}
 //   {"progress": {"step": n, "phase": "backward"}}
 //   {"done": {...}}               Done; fields given replace the defaults
 //   {"error": {"kind": "data", "message": "...", "where": "", "hint": ""}}   WorkerError, then exit with that kind's
@@ -198,6 +199,10 @@ void FakeWorker::run_wire_step(const std::string& name, const Json& step) {
     checkpoint(step.value("why", "every"));
   } else if (name == "record") {
     send(Record{dump_line(value)});
+  } else if (name == "big_records") {
+    const std::string padding(step.value("bytes", size_t{0}), 'x');
+    for (int i = 0; i < value.get<int>(); ++i)
+      send(Record{dump_line({{"kind", "test"}, {"i", i}, {"padding", padding}})});
   } else if (name == "progress") {
     Phase phase = Phase::kIdle;
     phase_from(value.value("phase", "idle"), &phase);
