@@ -80,11 +80,16 @@ if(worker_sources AND TARGET gp_train)
   gputrain_use_runtime(gputrain-worker)
 endif()
 
-# NCCL and our CUDA code: loaded by a worker with dlopen when its device is a GPU; it registers its back end.
+# NCCL and our CUDA code: loaded by a worker with dlopen when its device is a GPU. It links nothing of ours (the worker calls it
+# through one table of functions, dist/backend_registry.h), and -z defs proves it.
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dist/cuda/*.cpp)
-if(GPUTRAIN_HAVE_CUDA_BUILD AND cuda_sources AND TARGET gp_dist)
+if(GPUTRAIN_HAVE_CUDA_BUILD AND cuda_sources)
+  find_library(GPUTRAIN_CUDART NAMES libcudart.so.13 PATHS ${GPUTRAIN_CUDA_INCLUDE}/../lib NO_DEFAULT_PATH REQUIRED)
+  find_library(GPUTRAIN_NCCL NAMES libnccl.so.2 PATHS ${GPUTRAIN_NCCL_INCLUDE}/../lib NO_DEFAULT_PATH REQUIRED)
   add_library(gputrain_cuda SHARED ${cuda_sources})
   target_include_directories(gputrain_cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(gputrain_cuda PRIVATE torch_cuda gp_dist)
-  set_target_properties(gputrain_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  target_link_libraries(gputrain_cuda PRIVATE torch_cuda ${GPUTRAIN_CUDART} ${GPUTRAIN_NCCL})
+  target_link_options(gputrain_cuda PRIVATE -Wl,-z,defs)
+  set_target_properties(gputrain_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR} CXX_VISIBILITY_PRESET hidden
+                        VISIBILITY_INLINES_HIDDEN ON)
 endif()

@@ -1,6 +1,7 @@
 #include "dist/reducer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "dist/reducer_backends.h"
