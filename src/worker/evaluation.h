@@ -1,0 +1,31 @@
+#pragma once
+// `gputrain eval`: all ranks evaluate one checkpoint; nothing is written.
+#include <memory>
+
+#include "train/evaluate.h"
+#include "train/resume.h"
+#include "worker/foundation.h"
+
+namespace gputrain {
+
+class Evaluation {
+ public:
+  struct Parts {
+    const StopSource& stop;
+    PhaseMarker& marker;
+  };
+  // Assign.resume.path: latest, best, or a checkpoint directory. Error(kData) without validation data.
+  Evaluation(Foundation base, const Parts& parts);
+
+  // Bodies of Ready and Done (wire/messages.h); the metrics and the number of samples are in Done's "final".
+  Json ready() const;
+  Json run();
+
+ private:
+  Foundation base_;
+  LoadedModel loaded_;
+  std::unique_ptr<Evaluator> evaluator_;
+  Parts parts_;
+};
+
+}  // namespace gputrain

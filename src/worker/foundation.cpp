@@ -1,0 +1,110 @@
+#include "worker/foundation.h"
+
+#include <utility>
+
+#include <ATen/Parallel.h>
+
+#include "dist/agreement.h"
+#include "spec/shares.h"
+#include "train/precision.h"
+#include "util/error.h"
+
+namespace gputrain {
+namespace {
+
+void set_up_device(Foundation& base, const std::string& libraries) {
+  at::set_num_threads(base.assign.threads);
+  set_up_precision(base.plan.train.precision, base.plan.train.deterministic);
+  if (base.assign.device < 0) return;
+  base.cuda = &load_cuda_backend(libraries + "/libgputrain_cuda.so");
+  const int gpus = base.cuda->device_count();
+  if (base.assign.device >= gpus) {
+    throw Error(ErrorKind::kEnvironment,
+                "GPU " + std::to_string(base.assign.device) + " was assigned, this host has " + std::to_string(gpus));
+  }
+  base.cuda->set_device(base.assign.device);
+  base.device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(base.assign.device));
+  base.device_name = base.cuda->device_name(base.assign.device);
+}
+
+void open_data(Foundation& base) {
+  const int64_t classes = base.plan.model.args.value("num_classes", int64_t{-1});
+  base.train = open_source(base.plan.data.train, "data.train", classes);
+  if (base.plan.data.val) base.val = open_source(*base.plan.data.val, "data.val", classes);
+}
+
+Comms connect(const Foundation& base) {
+  const Assign& assign = base.assign;
+  CommOptions options;
+  options.rank = assign.rank;
+  options.world_size = assign.world_size;
+  options.store_address = assign.store_address;
+  options.store_port = assign.store_port;
+  options.store_listen_fd = assign.store_fd;
+  options.key_prefix = assign.run_id + "/" + std::to_string(assign.attempt);
+  options.device = assign.device;
+  options.nccl = base.plan.launch.backend == Backend::kNccl;
+  options.cuda = base.cuda;
+  return make_comms(options);
+}
+
+// Every host must read the same files; the count of samples alone would not tell.
+void check_same_data(const Foundation& base) {
+  std::vector<std::string> lines{"data.train " + dump_line(base.train->fingerprint())};
+  if (base.val) lines.push_back("data.val " + dump_line(base.val->fingerprint()));
+  try {
+    check_agreement(*base.comms.control, "the data", lines);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kInternal) throw;
+    throw Error(ErrorKind::kData, error.message, error.where, "copy the same files to every host");
+  }
+}
+
+LoaderOptions common_loader_options(const Foundation& base) {
+  const RunPlan& plan = base.plan;
+  LoaderOptions options;
+  options.shard = {base.assign.rank, base.assign.world_size};
+  options.global_batch = plan.train.global_batch;
+  options.micro_batch = plan.train.micro_batch;
+  options.seed = plan.seed;
+  options.workers = plan.data.workers;
+  options.prefetch = plan.data.prefetch;
+  options.float_type = model_type(plan.train.precision);
+  options.pin_memory = plan.data.pin_memory && base.cuda != nullptr;
+  if (options.pin_memory) {
+    options.allocate = [cuda = base.cuda](at::IntArrayRef sizes, at::ScalarType type) {
+      return cuda->pinned_empty(sizes.vec(), type);
+    };
+  }
+  return options;
+}
+
+}  // namespace
+
+Foundation lay_foundation(const Assign& assign, const std::string& libraries) {
+  Foundation base;
+  base.assign = assign;
+  base.plan = run_plan_from_json(assign.plan);
+  set_up_device(base, libraries);
+  open_data(base);
+  base.model = make_model(base.plan.model, base.plan.seed, model_type(base.plan.train.precision));
+  base.model->to(base.device);
+  base.comms = connect(base);
+  base.vote = std::make_unique<Vote>(base.comms.control);
+  check_same_data(base);
+  return base;
+}
+
+LoaderOptions training_loader_options(const Foundation& base) {
+  LoaderOptions options = common_loader_options(base);
+  options.drop_tail = base.plan.data.tail == Tail::kDrop;
+  return options;
+}
+
+LoaderOptions evaluation_loader_options(const Foundation& base) {
+  LoaderOptions options = common_loader_options(base);
+  if (options.micro_batch == 0) options.micro_batch = largest_share(options.global_batch, options.shard.count);
+  return options;
+}
+
+}  // namespace gputrain

@@ -1,0 +1,36 @@
+#pragma once
+// What every worker builds first, whatever it does: plan, device, data, model, connections.
+#include <memory>
+#include <string>
+
+#include "data/loader.h"
+#include "dist/backend_registry.h"
+#include "dist/comm.h"
+#include "model/model.h"
+#include "spec/plan.h"
+#include "train/vote.h"
+#include "wire/messages.h"
+
+namespace gputrain {
+
+struct Foundation {
+  Assign assign;
+  RunPlan plan;
+  const CudaBackend* cuda = nullptr;  // null on a CPU
+  at::Device device = at::kCPU;
+  std::string device_name = "cpu";
+  std::unique_ptr<Source> train, val;  // val may be null
+  std::shared_ptr<Model> model;        // on the device
+  Comms comms;
+  std::unique_ptr<Vote> vote;
+};
+
+// In this order: checks that need no peer (so that every rank reports its own bad file), then the connections.
+// `libraries`: the directory of libgputrain_cuda.so. Throws Error of every kind that design section 4 has for bad
+// input.
+Foundation lay_foundation(const Assign& assign, const std::string& libraries);
+
+LoaderOptions training_loader_options(const Foundation& foundation);
+LoaderOptions evaluation_loader_options(const Foundation& foundation);
+
+}  // namespace gputrain

@@ -1,0 +1,98 @@
+// gputrain-worker: one training process. Started by an agent, which it knows only through the descriptors of
+// wire/env.h.
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include <c10/core/Allocator.h>
+#include <c10/util/Exception.h>
+#include <unistd.h>
+
+#include "gputrain_version.h"
+#include "sys/process.h"
+#include "sys/shared_page.h"
+#include "util/log.h"
+#include "wire/env.h"
+#include "worker/channel.h"
+#include "worker/evaluation.h"
+#include "worker/training.h"
+
+namespace gputrain {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// _exit: nobody needs the destructors of a process that ends, and they cost 0.1-0.2 s.
+[[noreturn]] void leave(int code) {
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+std::optional<Hold> hold_for(int rank) {
+  const std::string place = environment(env::kHold), only = environment(env::kHoldRank);
+  if (place.empty() || (!only.empty() && only != std::to_string(rank))) return std::nullopt;
+  Hold hold = parse_hold(place);
+  hold.once_path = environment(env::kHoldOnce);
+  return hold;
+}
+
+template <typename Work>
+void serve(Work& work, Channel& channel) {
+  channel.write(Ready{work.ready()});
+  channel.wait_go();
+  channel.write(Done{work.run()});
+  channel.wait_release();
+}
+
+void work(Channel& channel, StopSource& stop) {
+  channel.write(WorkerHello{GPUTRAIN_VERSION, ::getpid()});
+  const Assign assign = channel.wait_assign();
+  set_up_log("rank " + std::to_string(assign.rank));
+  const SharedPage page = SharedPage::map(UniqueFd(env::kProgressPageFd), sizeof(ProgressPage));
+  PhaseMarker marker(static_cast<ProgressPage*>(page.data()), stop, hold_for(assign.rank));
+  marker.enter(Phase::kSetUp, 0);
+  Foundation base = lay_foundation(assign, executable_directory());
+  if (assign.resume.mode == "eval") {
+    Evaluation evaluation(std::move(base), {stop, marker});
+    serve(evaluation, channel);
+  } else {
+    Training training(std::move(base), {stop, marker, channel},
+                      {environment(env::kTrace), !environment(env::kTraceGradients).empty()});
+    serve(training, channel);
+  }
+}
+
+[[noreturn]] void fail(Channel& channel, const Error& error) {
+  log_line(LogLevel::kError, error.render());
+  channel.write(WorkerError{{error.kind, error.message, error.where, error.hint}});
+  leave(static_cast<int>(exit_code(error.kind)));
+}
+
+[[noreturn]] void run() {
+  StopSource stop;
+  Channel channel({env::kWorkerSocketFd, take_signals(), stop, [] { leave(static_cast<int>(ExitCode::kFailed)); }});
+  try {
+    work(channel, stop);
+  } catch (const Error& error) {
+    fail(channel, error);
+  } catch (const c10::OutOfMemoryError& error) {
+    fail(channel,
+         Error(ErrorKind::kOutOfMemory, error.what_without_backtrace(), "", "use a smaller train.micro_batch"));
+  } catch (const std::bad_alloc&) {
+    fail(channel, Error(ErrorKind::kOutOfMemory, "no memory left", "", "use a smaller train.micro_batch"));
+  } catch (const std::exception& error) {
+    fail(channel, Error(ErrorKind::kInternal, error.what()));
+  }
+  leave(static_cast<int>(ExitCode::kDone));
+}
+
+}  // namespace
+}  // namespace gputrain
+
+int main() {
+  gputrain::ignore_sigpipe();
+  gputrain::run();
+}

@@ -1,0 +1,148 @@
+#include "worker/training.h"
+
+#include <utility>
+
+#include "sys/clock.h"
+#include "train/exactness.h"
+#include "train/precision.h"
+#include "util/error.h"
+#include "util/text.h"
+
+namespace gputrain {
+
+Training::Training(Foundation base, const Parts& parts, const TraceOptions& trace)
+    : base_(std::move(base)),
+      parts_(parts),
+      loader_(make_loader(*base_.train, base_.plan.data.train_transforms, training_loader_options(base_))),
+      total_steps_(total_steps(base_.plan.train, loader_->steps_per_epoch())),
+      state_(make_state()) {
+  stamp_.identity = identity_of(base_.plan);
+  stamp_.data = base_.train->fingerprint();
+  stamp_.exactness = exactness_of(base_.plan, base_.assign.threads, base_.device_name);
+  load_state();
+  make_runner(trace);
+  Saver::Parts saver{real_file_system(), parts_.records, parts_.marker, real_clock(), base_.assign.rank};
+  saver_ = std::make_unique<Saver>(saver, checkpoint_options());
+}
+
+TrainState Training::make_state() const {
+  return {base_.model, make_optimizer(base_.plan.optimizer, named_parameters_of(*base_.model)),
+          GradScaler(needs_grad_scaler(base_.plan.train.precision), base_.device), Counters{}};
+}
+
+void Training::load_state() {
+  const ResumeRequest& wanted = base_.assign.resume;
+  resumed_ = resume(base_.comms, state_, stamp_, [&] {
+    return load_for_resume(real_file_system(), base_.plan.output + "/checkpoints", wanted.mode, wanted.path);
+  });
+}
+
+void Training::make_runner(const TraceOptions& trace) {
+  const RunPlan& plan = base_.plan;
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : named_parameters_of(*base_.model)) names.push_back(name);
+  ReducerOptions reduction;
+  reduction.kind = plan.reducer;
+  reduction.deterministic = plan.train.deterministic;
+  if (resumed_.saved) reduction.layout = resumed_.saved->bucket_layout;
+  reduction.on_all_reduce = [this] { parts_.marker.enter_all_reduce(); };
+  reducer_ = make_reducer(base_.comms.gradients, state_.parameters(), names, reduction);
+  schedule_ = std::make_unique<Schedule>(plan.schedule, total_steps_, loader_->steps_per_epoch());
+  StepHooks hooks;
+  if (!trace.directory.empty()) {
+    trace_ = std::make_unique<Trace>(trace.directory, base_.assign.attempt, base_.assign.rank);
+    const int64_t first = state_.counters.step + 1;
+    if (trace.gradients) {
+      hooks.on_gradients = [this, first](int64_t step) {
+        if (step == first) trace_->gradients(state_, step);
+      };
+    }
+  }
+  runner_ = std::make_unique<StepRunner>(
+      StepRunner::Parts{state_, *reducer_, *base_.vote, *schedule_, parts_.marker},
+      StepOptions{plan.seed, plan.train.precision, plan.train.clip_grad_norm, base_.device}, std::move(hooks));
+  if (base_.val) {
+    evaluator_ =
+        std::make_unique<Evaluator>(Evaluator::Parts{*base_.model, *base_.val, *base_.vote, parts_.marker, parts_.stop},
+                                    EvaluateOptions{plan.data.val_transforms, evaluation_loader_options(base_),
+                                                    plan.train.precision, base_.device});
+  }
+}
+
+CheckpointOptions Training::checkpoint_options() const {
+  const RunPlan& plan = base_.plan;
+  CheckpointOptions options;
+  options.directory = plan.output + "/checkpoints";
+  options.run_id = base_.assign.run_id;
+  options.attempt = base_.assign.attempt;
+  options.keep_last = plan.checkpoint.keep_last;
+  options.keep_best = plan.checkpoint.keep_best;
+  options.best_is_larger = plan.checkpoint.best_is_larger;
+  options.check_fence =
+      lock_fence(real_file_system(), plan.output + "/lock", base_.assign.run_id, base_.assign.attempt);
+  return options;
+}
+
+std::vector<std::string> Training::notices() const {
+  std::vector<std::string> notices;
+  if (resumed_.saved) {
+    const std::string changed = exactness_notice(resumed_.saved->exactness, stamp_.exactness);
+    if (!changed.empty()) notices.push_back(changed);
+  }
+  if (base_.train->size() < base_.plan.train.global_batch) {
+    notices.push_back("the training set has " + plural(base_.train->size(), "sample") + ", fewer than global_batch " +
+                      std::to_string(base_.plan.train.global_batch) + ": each step is a whole epoch of them");
+  }
+  return notices;
+}
+
+Json Training::ready() const {
+  const Counters& counters = state_.counters;
+  int64_t parameters = 0;
+  for (const at::Tensor& parameter : state_.parameters()) parameters += parameter.numel();
+  const bool evaluated = evaluator_ == nullptr || base_.plan.evaluate.never() || counters.evaluated_at == counters.step;
+  Json body;
+  body["step"] = counters.step;
+  body["resumed_from"] = resumed_.path;
+  body["rejected"] = resumed_.rejected;
+  body["complete"] = counters.step >= total_steps_ && evaluated;
+  body["total_steps"] = total_steps_;
+  body["steps_per_epoch"] = loader_->steps_per_epoch();
+  body["samples"] = base_.train->size();
+  body["parameters"] = parameters;
+  body["notices"] = notices();
+  body["fingerprint"] = stamp_.data;
+  return body;
+}
+
+LoopOptions Training::loop_options() const {
+  const RunPlan& plan = base_.plan;
+  LoopOptions options;
+  options.triggers = {plan.log, plan.evaluate, plan.checkpoint.every, total_steps_, loader_->steps_per_epoch()};
+  options.samples_per_epoch = base_.train->size();
+  if (plan.data.tail == Tail::kDrop) options.samples_per_epoch = loader_->steps_per_epoch() * plan.train.global_batch;
+  options.best_metric = plan.checkpoint.keep_best;
+  options.best_is_larger = plan.checkpoint.best_is_larger;
+  // A checkpoint of another directory (--resume PATH) is not one of this run yet.
+  const std::string ours = plan.output + "/checkpoints/";
+  if (resumed_.saved && resumed_.path.rfind(ours, 0) == 0) options.saved_at = state_.counters.step;
+  options.stamp = stamp_;
+  return options;
+}
+
+Json Training::run() {
+  // Before Go nothing may be written, and a stop can come instead of it; then the first vote ends the run.
+  if (!parts_.stop.raised()) saver_->prepare(resumed_.saved ? state_.counters.step : -1);
+  LoopContext context{base_.comms.gradients, *base_.vote, parts_.stop, parts_.marker, parts_.records, real_clock()};
+  Loop loop({state_, *runner_, *loader_, evaluator_.get(), *saver_, trace_.get(), context}, loop_options());
+  const LoopResult result = loop.run();
+  Json body;
+  body["outcome"] = result.reason == StopReason::kNone ? "complete" : "stopped";
+  body["reason"] = to_string(result.reason);
+  body["step"] = result.step;
+  body["saved_step"] = result.saved_step;
+  body["final"] = result.final_metrics;
+  return body;
+}
+
+}  // namespace gputrain
