@@ -110,7 +110,8 @@ def clip_runs():
 
 
 def exact():
-    return {"weights": initial_weights(), "optimizers": optimizer_runs(), "clip": clip_runs()}
+    return {"weights": initial_weights(), "optimizers": optimizer_runs(), "clip": clip_runs(),
+            "scaler": scaler_run()}
 
 
 # --- what is compared with a tolerance ----------------------------------------------------------------------------------
@@ -215,7 +216,7 @@ def main():
         del by_capability["AVX512"]  # the tests read AVX2's then
     models = {"models": [behaviour(*m) for m in MODELS],
               "weights": {c: r.pop("weights") for c, r in by_capability.items()}}
-    numerics = {"schedules": schedule_tables(), "scaler": scaler_run(), "classification": classification_run(),
+    numerics = {"schedules": schedule_tables(), "classification": classification_run(),
                 "exact": by_capability}
     for name, value in (("models", models), ("numerics", numerics)):
         with open(os.path.join(sys.argv[1], f"{name}.json"), "w", encoding="utf-8") as file:
