@@ -105,7 +105,10 @@ void read(const Json& json, const std::string& where, M& message);
 void read(const Json& json, const std::string& where, std::vector<SlotAssignment>& value) {
   if (!json.is_array()) refuse(where, "expected a list");
   value.clear();
-  for (const auto& item : json) read(item, where + "[" + std::to_string(value.size()) + "]", value.emplace_back());
+  for (const auto& item : json) {
+    const std::string place = where + "[" + std::to_string(value.size()) + "]";
+    read(item, place, value.emplace_back());
+  }
 }
 
 template <HasFields M>
