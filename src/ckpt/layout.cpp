@@ -1,11 +1,11 @@
 #include "ckpt/layout.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <tuple>
 
 #include "util/text.h"
-#include "util/units.h"
 
 namespace gputrain {
 namespace {
@@ -37,8 +37,11 @@ std::string trash_name(std::string_view original) {
 std::optional<int64_t> step_of(std::string_view name) {
   constexpr std::string_view kStep = "step-";
   if (!name.starts_with(kStep) || !is_number(name.substr(kStep.size()))) return std::nullopt;
-  const std::optional<int64_t> step = parse_int(name.substr(kStep.size()));
-  return step && step_name(*step) == name ? step : std::nullopt;
+  name.remove_prefix(kStep.size());
+  int64_t step = 0;
+  const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), step);
+  return code == std::errc() && std::string_view(step_name(step)).substr(kStep.size()) == name ? std::optional(step)
+                                                                                               : std::nullopt;
 }
 
 std::optional<int64_t> replaced_step_of(std::string_view name) {

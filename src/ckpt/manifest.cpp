@@ -47,9 +47,10 @@ class ManifestReader {
   }
 
   int64_t integer(const Json& value, const std::string& what) const {
-    if (!value.is_number_unsigned() || value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
-      refuse(what + " is not a whole number");
-    }
+    // Parsed numbers are unsigned; those of a report made in this process are signed.
+    const bool too_large =
+        value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()};
+    if (!value.is_number_integer() || too_large || value.get<int64_t>() < 0) refuse(what + " is not a whole number");
     return value.get<int64_t>();
   }
 

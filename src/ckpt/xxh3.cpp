@@ -29,7 +29,7 @@ std::string Xxh3::hex() const {
   return digits;
 }
 
-std::string xxh3_hex(std::span<const char> bytes) {
+std::string xxh3_hex(std::string_view bytes) {
   Xxh3 hash;
   hash.update(bytes);
   return hash.hex();

@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "sys/fs.h"
 
@@ -23,7 +24,7 @@ class Xxh3 {
   std::unique_ptr<void, Free> state_;
 };
 
-std::string xxh3_hex(std::span<const char> bytes);
+std::string xxh3_hex(std::string_view bytes);
 // Reads the file piecewise; the memory it needs does not depend on the file's size.
 std::string xxh3_of_file(FileSystem& fs, const std::string& path);
 

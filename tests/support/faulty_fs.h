@@ -69,7 +69,10 @@ class FaultyFileSystem : public FileSystem {
     Node* node = disk_.get();
     for (const std::string& name : parts(path)) {
       auto& child = node->entries[name];
-      if (!child) child = std::make_shared<Node>(Node{true});
+      if (!child) {
+        child = std::make_shared<Node>();
+        child->is_directory = true;
+      }
       node = child.get();
     }
   }
