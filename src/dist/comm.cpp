@@ -16,18 +16,18 @@ namespace {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-// One operation is in flight at a time on the control group; DDP's number for gradients.
-constexpr int kControlThreads = 1;
-constexpr int kGradientThreads = 2;
+// DDP's number. With a single one a collective took 2-4 ms instead of 0.2 ms on a busy machine (measured on
+// Linux 6.18).
+constexpr int kGlooThreads = 2;
 
 StorePtr sub_store(const StorePtr& store, const std::string& name) {
   return c10::make_intrusive<c10d::PrefixStore>(name, store);
 }
 
-std::shared_ptr<Comm> make_gloo_comm(const StorePtr& store, const CommOptions& options, int threads) {
-  auto group = make_process_group(make_gloo_backend(store, options, threads), c10d::ProcessGroup::BackendType::GLOO,
-                                  c10::DeviceType::CPU);
-  return make_process_group_comm(std::move(group), at::kCPU);
+std::shared_ptr<Comm> make_gloo_comm(const StorePtr& store, const CommOptions& options) {
+  auto group = make_process_group(make_gloo_backend(store, options, kGlooThreads),
+                                  c10d::ProcessGroup::BackendType::GLOO, c10::DeviceType::CPU);
+  return make_process_group_comm(std::move(group), at::kCPU, options.timeout);
 }
 
 std::shared_ptr<Comm> make_nccl_comm(const StorePtr& store, const CommOptions& options) {
@@ -41,8 +41,8 @@ std::shared_ptr<Comm> make_nccl_comm(const StorePtr& store, const CommOptions& o
     throw Error(ErrorKind::kEnvironment, "NCCL cannot start: " + short_reason(error.what_without_backtrace()),
                 "GPU " + std::to_string(options.device));
   }
-  return make_process_group_comm(std::move(group),
-                                 at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.device)));
+  return make_process_group_comm(std::move(group), at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.device)),
+                                 options.timeout);
 }
 
 void check_nccl_options(const CommOptions& options) {
@@ -62,10 +62,9 @@ Comms make_comms(const CommOptions& options) {
   if (options.world_size == 1 && !options.group_of_one) return {make_single_comm(), make_single_comm()};
   const StorePtr store = join_store(options);
   Comms comms;
-  comms.control = make_gloo_comm(sub_store(store, "control"), options, kControlThreads);
+  comms.control = make_gloo_comm(sub_store(store, "control"), options);
   const StorePtr gradients = sub_store(store, "gradients");
-  comms.gradients =
-      options.nccl ? make_nccl_comm(gradients, options) : make_gloo_comm(gradients, options, kGradientThreads);
+  comms.gradients = options.nccl ? make_nccl_comm(gradients, options) : make_gloo_comm(gradients, options);
   // Rank 0 serves the store and may leave early, so nobody goes on before all are done with it (NCCL's communicator is
   // made by its first collective).
   comms.gradients->barrier();

@@ -12,7 +12,8 @@ namespace gputrain {
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Backend>& backend,
                                                           c10d::ProcessGroup::BackendType type, c10::DeviceType device);
 
-// Tensors that are not contiguous or not on `device` travel as a copy.
-std::shared_ptr<Comm> make_process_group_comm(c10::intrusive_ptr<c10d::ProcessGroup> group, at::Device device);
+// `timeout` is that of the back end. Tensors that are not contiguous or not on `device` travel as a copy.
+std::shared_ptr<Comm> make_process_group_comm(c10::intrusive_ptr<c10d::ProcessGroup> group, at::Device device,
+                                              std::chrono::milliseconds timeout);
 
 }  // namespace gputrain

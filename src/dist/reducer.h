@@ -21,7 +21,8 @@ namespace gputrain {
 class GradReducer {
  public:
   virtual ~GradReducer() = default;
-  // In place, so that bucket views stay views.
+  // In place where gradients are bucket views; in a world of one they are undefined until backward makes them (finish()
+  // defines the rest). Before the first micro-batch of every step.
   virtual void zero_gradients() = 0;
   // Before the forward pass of a micro-batch. `last` is this rank's last of the step: its backward reduces; the others
   // accumulate locally. A rank without samples runs one micro-batch whose loss is 0 x sum of parameters, with last =

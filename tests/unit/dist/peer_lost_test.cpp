@@ -42,7 +42,7 @@ void expect_peer_lost(int world, const std::string& name, Operation operation) {
 }
 
 class PeerLostTest : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Worlds, PeerLostTest, ::testing::Values(2, 3));
+INSTANTIATE_TEST_SUITE_P(Worlds, PeerLostTest, ::testing::Values(2, 3, 4));
 
 TEST_P(PeerLostTest, InAllReduce) {
   for (const int64_t elements : {8, 4'000'000}) {
@@ -98,26 +98,43 @@ TEST_P(PeerLostTest, InBackward) {
   EXPECT_EQ(exits, expected);
 }
 
+// Every operation must have options.timeout, not the one that the connections were made with.
 TEST(PeerLost, ASilentPeerEndsInATimeout) {
-  const auto exits = run_ranks(2, [](int rank, CommOptions options) {
-    options.timeout = std::chrono::milliseconds(500);
-    const Comms comms = make_comms(options);
-    if (rank == 1) {
-      std::this_thread::sleep_for(std::chrono::seconds(2));
-      ::_exit(0);
-    }
-    at::Tensor tensor = at::ones({4});
-    try {
-      comms.control->all_reduce_sum(tensor);
-      ADD_FAILURE();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind, ErrorKind::kPeerLost);
-      EXPECT_THAT(error.message, HasSubstr("Timed out"));
-    }
-    std::fflush(nullptr);
-    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
-  });
-  EXPECT_EQ(exits, all_succeed(2));
+  const std::vector<std::function<void(Comm&)>> operations = {
+      [](Comm& comm) {
+        at::Tensor tensor = at::ones({4});
+        comm.all_reduce_sum(tensor);
+      },
+      [](Comm& comm) {
+        at::Tensor tensor = at::ones({4'000'000});
+        comm.all_reduce_sum(tensor);
+      },
+      [](Comm& comm) { comm.barrier(); },
+      [](Comm& comm) {
+        at::Tensor tensor = at::ones({4});
+        comm.broadcast(tensor, 1);
+      },
+  };
+  for (const auto& operation : operations) {
+    const auto exits = run_ranks(2, [&](int rank, CommOptions options) {
+      options.timeout = std::chrono::milliseconds(300);
+      const Comms comms = make_comms(options);
+      if (rank == 1) {
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        ::_exit(0);
+      }
+      try {
+        operation(*comms.control);
+        ADD_FAILURE();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind, ErrorKind::kPeerLost);
+        EXPECT_THAT(error.message, HasSubstr("Timed out"));
+      }
+      std::fflush(nullptr);
+      ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+    });
+    EXPECT_EQ(exits, all_succeed(2));
+  }
 }
 
 TEST(PeerLost, SigpipeIsIgnoredUnlessHandled) {

@@ -76,7 +76,8 @@ TEST_P(ReducerTest, OneAllReduceABucketWhateverTheAccumulation) {
 }
 
 TEST_P(ReducerTest, GradientTensorsStayThoseOfTheBuckets) {
-  const auto exits = run_ranks(GetParam(), [](int, const CommOptions& options) {
+  const auto exits = run_ranks(GetParam(), [](int, CommOptions options) {
+    options.group_of_one = true;
     const Comms comms = make_comms(options);
     ToyModel model(7, {11, 30, 2});
     const auto reducer = make_reducer(comms.gradients, model.parameters, model.names, options_of("c10d", true));
@@ -89,6 +90,25 @@ TEST_P(ReducerTest, GradientTensorsStayThoseOfTheBuckets) {
     for (const auto& parameter : model.parameters) EXPECT_EQ(parameter.grad().abs().max().item<double>(), 0);
   });
   EXPECT_EQ(exits, all_succeed(GetParam()));
+}
+
+TEST(Reducer, InAWorldOfOneAParameterWithoutAGradientHasZeros) {
+  const auto exits = run_ranks(1, [](int, const CommOptions& options) {
+    const Comms comms = make_comms(options);
+    ToyModel model(4, {3, 2});
+    const at::Tensor unused = at::ones({2}, at::kDouble).requires_grad_(true);
+    const auto reducer =
+        make_reducer(comms.gradients, {model.parameters[0], model.parameters[1], unused}, {"w", "b", "unused"}, {});
+    for (int step = 0; step < 2; ++step) {
+      reducer->zero_gradients();
+      reducer->begin_micro_batch(true);
+      torch::autograd::backward({model.residual(0, model.samples(2)).sum()}, {});
+      reducer->finish();
+      EXPECT_TRUE(at::equal(unused.grad(), at::zeros({2}, at::kDouble)));
+      EXPECT_TRUE(at::equal(model.parameters[1].grad(), at::full({3}, 2.0, at::kDouble)));  // of this step only
+    }
+  });
+  EXPECT_EQ(exits, all_succeed(1));
 }
 
 TEST_P(ReducerTest, ChannelsLastWeightsKeepTheirStrides) {
