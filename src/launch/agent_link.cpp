@@ -64,6 +64,8 @@ void AgentLink::start() {
   spawn_options.argv = options_.argv;
   spawn_options.stdin_fd = child_stdin.get();
   spawn_options.stdout_fd = child_stdin.get();
+  spawn_options.die_with_parent =
+      false;  // at the end of its input it ends its ranks and what they left, which a signal would not let it
   child_ = spawn(spawn_options);
   ready_ = false;
   owed_credit_ = 0;
@@ -116,7 +118,8 @@ void AgentLink::tick(MonotonicTime now) {
   const milliseconds limit = ready_ ? options_.silence : kHelloWait;
   if (now - last_heard_ <= limit) return;
   connection_->drain();  // perhaps it was this process that did not look
-  if (child_.pid > 0 && now - last_heard_ > limit) lost("silent for " + format_duration(limit));
+  if (child_.pid > 0 && now - last_heard_ > limit)
+    lost("silent for " + format_elapsed(std::chrono::duration<double>(limit).count()));
 }
 
 void AgentLink::forgive(std::chrono::nanoseconds pause) {

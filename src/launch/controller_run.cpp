@@ -22,6 +22,7 @@ std::string new_run_id() {
 
 ControllerRun::ControllerRun(const ControllerOptions& options)
     : options_(options), plan_json_(to_json(options.plan)), resume_(options.resume) {
+  ignore_sigpipe();
   const std::string& output = options_.plan.output;
   history_ = read_history(output);
   if (history_.run_id.empty()) history_.run_id = new_run_id();
