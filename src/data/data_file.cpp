@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "util/text.h"
@@ -115,18 +117,37 @@ size_t DataFile::read_some(int64_t offset, std::span<char> out) const {
 }
 
 void DataFile::read_at(int64_t offset, std::span<char> out) const {
+  if (map_) {
+    GP_CHECK(offset >= 0 && offset + std::ssize(out) <= size_, "read within the file");
+    std::memcpy(out.data(), map_.get() + offset, out.size());
+    return;
+  }
   const size_t got = read_some(offset, out);
-  if (got == out.size()) return;
+  if (got != out.size()) shrunk(offset + static_cast<int64_t>(got));
+}
+
+void DataFile::shrunk(int64_t end) const {
   throw error("has become shorter: it had " + std::to_string(size_) +
-                  " bytes when it was opened, now it ends at byte " +
-                  std::to_string(offset + static_cast<int64_t>(got)),
+                  " bytes when it was opened, now it ends at byte " + std::to_string(end),
               "do not change data files while a run uses them");
 }
 
-void DataFile::expect_scattered_reads() const {
-  // Read-ahead soon has a small file in memory whole; of a large one it would read many times what is used.
-  constexpr int64_t kLarge = int64_t{1} << 30;
-  if (size_ >= kLarge) ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_RANDOM);
+void DataFile::expect_scattered_reads() {
+  constexpr int64_t kLargestMap = int64_t{1} << 30;
+  if (size_ > kLargestMap) {
+    ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_RANDOM);
+    return;
+  }
+  const auto bytes = static_cast<size_t>(size_);
+  void* map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd_.get(), 0);
+  if (map == MAP_FAILED) return;  // some file systems cannot: pread does
+  map_ = {static_cast<const char*>(map), [bytes](const char* begin) { ::munmap(const_cast<char*>(begin), bytes); }};
+}
+
+void DataFile::check_size() const {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0) throw error("cannot be examined: " + errno_text(errno));
+  if (status.st_size < size_) shrunk(status.st_size);
 }
 
 Error DataFile::error(const std::string& what, const std::string& hint) const {

@@ -43,6 +43,7 @@ std::vector<int64_t> Decoder::decode(int64_t epoch, Range positions, const Buffe
   auto* row = static_cast<char*>(buffer.inputs.data_ptr());
   auto* target = static_cast<char*>(buffer.targets.data_ptr());
   if (!pipeline_->is_copy()) scratch.resize(sample_bytes_);
+  source_.check_unchanged();
   for (int64_t position = positions.begin; position < positions.end; ++position) {
     const int64_t id = order[position];
     if (pipeline_->is_copy()) {

@@ -40,6 +40,9 @@ class Source {
   // Copies raw sample `id` into `sample` and its target into `target` (contiguous, of the types above).
   // Error(kData) names file and sample.
   virtual void read(int64_t id, void* sample, void* target) const = 0;
+  // Called before each micro-batch: Error(kData) when a file that read() takes from a memory map has become shorter,
+  // which would otherwise end the process by SIGBUS.
+  virtual void check_unchanged() const {}
   // What a resume must find unchanged: {format, samples, shape, dtype, bytes and a hash of each file's size and a
   // sample of its content}; no paths, no times. Compressed or not makes no difference. Reads at most 4 MiB a file.
   virtual Json fingerprint() const = 0;

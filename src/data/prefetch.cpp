@@ -1,10 +1,12 @@
 // Decode threads claim micro-batches in order and fill the slots of a ring; the consumer takes a step's slots once all
 // are decoded.
 //
-// Wake-ups cost more than decoding a small batch, so threads that found the ring full sleep until it is half empty, and
-// the consumer is woken only when the whole step that it waits for is there.
+// A wake-up (10 to 40 us of the waker's time) costs more than decoding a small batch. So where decoding is quick,
+// threads that found the ring full sleep until it is nearly empty, and then one is woken; where it is slow, all are, at
+// once. The consumer is woken when the whole step that it waits for is there.
 #include "data/prefetch.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -18,6 +20,9 @@
 
 namespace gputrain {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kSlow = std::chrono::microseconds(500);
 
 // Signals belong to the main thread: one that a decode thread took would not interrupt the main thread's system call.
 class SignalsBlocked {
@@ -109,6 +114,7 @@ class PrefetchingLoader : public Loader {
   int64_t claimed_ = 0;  // micro-batches since the last seek: number n lives in slot n % ring
   int64_t taken_ = 0;
   int64_t generation_ = 0;  // of seeks: what was claimed before one is thrown away
+  bool slow_ = true;        // did the last micro-batch take longer than a wake-up by far?
   bool consumer_waits_ = false;
   bool cancelled_ = false;
   bool stopping_ = false;
@@ -147,12 +153,15 @@ void PrefetchingLoader::decode_one(std::unique_lock<std::mutex>& lock, Decoder::
   result.buffer = std::move(free_.back());
   free_.pop_back();
   lock.unlock();
+  const auto begin = Clock::now();
   try {
     result.ids = decoder_->decode(epoch, positions, result.buffer, scratch);
   } catch (...) {
     result.error = std::current_exception();
   }
+  const bool slow = Clock::now() - begin > kSlow;
   lock.lock();
+  slow_ = slow;
   if (generation != generation_) {
     free_.push_back(std::move(result.buffer));
     work_.notify_one();
@@ -234,9 +243,13 @@ std::optional<std::vector<Batch>> PrefetchingLoader::next_step() {
     if (!step_ready()) return std::nullopt;
   }
   std::vector<Batch> batches = take(place_.micro_batches());
-  const bool low = in_ring() <= static_cast<int64_t>(ring_.size() / 2);
+  const bool slow = slow_, low = in_ring() <= static_cast<int64_t>(ring_.size() / 4);
   lock.unlock();
-  if (low) work_.notify_all();
+  if (slow) {
+    work_.notify_all();
+  } else if (low) {
+    work_.notify_one();
+  }
   return batches;
 }
 

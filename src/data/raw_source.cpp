@@ -19,14 +19,13 @@ class RawArray {
 
   const SampleSpec& spec() const { return spec_; }
   const DataFile& file() const { return file_; }
+  DataFile& file() { return file_; }
   int64_t count() const { return (file_.size() - offset_) / sample_bytes_; }
   int64_t sample_bytes() const { return sample_bytes_; }
 
   void read(int64_t id, void* sample) const {
     file_.read_at(offset_ + id * sample_bytes_, {static_cast<char*>(sample), static_cast<size_t>(sample_bytes_)});
   }
-
-  void read_all(std::span<char> out) const { file_.read_at(offset_, out); }
 
   Json fingerprint() const {
     const auto read = [this](int64_t at, std::span<char> out) { file_.read_at(offset_ + at, out); };
@@ -118,10 +117,13 @@ class RawSource : public Source {
     GP_CHECK(id >= 0 && id < size(), "sample " + std::to_string(id));
     inputs_.read(id, sample);
     if (!labels_) return targets_.read(id, target);
-    char bytes[8];
-    targets_.read(id, bytes);
-    const int64_t label = checked_label(id, bytes);
+    const int64_t label = label_at(id);
     std::memcpy(target, &label, sizeof label);
+  }
+
+  void check_unchanged() const override {
+    inputs_.file().check_size();
+    targets_.file().check_size();
   }
 
   Json fingerprint() const override {
@@ -134,7 +136,9 @@ class RawSource : public Source {
   }
 
  private:
-  int64_t checked_label(int64_t id, const void* bytes) const {
+  int64_t label_at(int64_t id) const {
+    char bytes[8];
+    targets_.read(id, bytes);
     const int64_t label = integer_at(bytes, targets_.spec().type);
     if (num_classes_ < 0 || (label >= 0 && label < num_classes_)) return label;
     throw targets_.file().error(label_problem(label, id, num_classes_),
@@ -144,11 +148,8 @@ class RawSource : public Source {
   // Of a large file only what is read later is checked.
   void check_labels() const {
     constexpr int64_t kCheap = 64 << 20;
-    const int64_t each = targets_.sample_bytes();
-    if (size() * each > kCheap) return;
-    std::vector<char> all(static_cast<size_t>(size() * each));
-    targets_.read_all(all);
-    for (int64_t id = 0; id < size(); ++id) checked_label(id, all.data() + id * each);
+    if (size() * targets_.sample_bytes() > kCheap) return;
+    for (int64_t id = 0; id < size(); ++id) label_at(id);
   }
 
   RawArray inputs_;

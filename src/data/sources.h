@@ -18,8 +18,7 @@ struct SourceRequest {
 std::unique_ptr<Source> open_idx(const SourceRequest& request);
 
 // Headerless arrays, one sample after another, little-endian: `inputs` and `targets`, each {path, shape, dtype,
-// offset}. Read with pread: 1 us a sample more than a memory map, but errors are errors and memory does not grow with
-// the file.
+// offset}. Memory-mapped up to 1 GiB, else read with pread.
 std::unique_ptr<Source> open_raw(const SourceRequest& request);
 
 // Pseudo-random float32 samples in [-1, 1) and labels, a pure function of the sample id.

@@ -146,16 +146,39 @@ TEST_F(RawSource, LabelsOfLargeFilesAreCheckedWhenRead) {
 }
 
 TEST_F(RawSource, AFileThatShrinksIsAnErrorNotASignal) {
-  const std::string x = folder_.write("x", std::string(20, 'x')), y = folder_.write("y", std::string(2, '\1'));
-  const auto source = open(array(x, {10}, "uint8"), array(y, {}, "uint8"));
+  const std::string x = folder_.write("x", std::string(20000, 'x')), y = folder_.write("y", std::string(2, '\1'));
+  const auto source = open(array(x, {10000}, "int8"), array(y, {}, "uint8"));
+  LoaderOptions options;
+  options.workers = 0;
+  const auto loader = make_loader(*source, {}, options);
+  EXPECT_EQ(loader->next_step().value().size(), 1u);
   std::filesystem::resize_file(x, 15);
-  char sample[10];
-  int64_t label;
-  EXPECT_NO_THROW(source->read(0, sample, &label));
-  const Error error = error_of([&] { source->read(1, sample, &label); });
+  const Error error = error_of([&] { loader->next_step(); });
   EXPECT_EQ(error.kind, ErrorKind::kData);
   EXPECT_EQ(error.where, x);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("it had 20 bytes"), HasSubstr("ends at byte 15")));
+  EXPECT_THAT(error.message, AllOf(HasSubstr("it had 20000 bytes"), HasSubstr("ends at byte 15")));
+}
+
+// Above 1 GiB reads go through pread. The file is sparse: it takes no space.
+TEST_F(RawSource, LargeFilesAreReadWithoutAMap) {
+  const int64_t count = 1025, each = 1 << 20;
+  const std::string x = folder_.write("x", ""), y = folder_.write("y", std::string(static_cast<size_t>(count), '\3'));
+  std::filesystem::resize_file(x, static_cast<uintmax_t>((count - 1) * each));
+  std::ofstream(x, std::ios::binary | std::ios::app) << std::string(static_cast<size_t>(each), 'z');
+  const auto source = open(array(x, {each}, "int8"), array(y, {}, "uint8"));
+  ASSERT_EQ(source->size(), count);
+  std::string sample(static_cast<size_t>(each), '?');
+  int64_t label = -1;
+  source->read(count - 1, sample.data(), &label);
+  EXPECT_EQ(sample, std::string(static_cast<size_t>(each), 'z'));
+  source->read(count - 2, sample.data(), &label);
+  EXPECT_EQ(sample, std::string(static_cast<size_t>(each), '\0'));
+  EXPECT_EQ(label, 3);
+  std::filesystem::resize_file(x, 5);
+  const Error error = error_of([&] { source->read(1, sample.data(), &label); });
+  EXPECT_EQ(error.kind, ErrorKind::kData);
+  EXPECT_EQ(error.where, x);
+  EXPECT_THAT(error.message, HasSubstr("has become shorter"));
 }
 
 TEST_F(RawSource, ArgumentsAreChecked) {
