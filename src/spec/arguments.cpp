@@ -57,7 +57,7 @@ std::vector<Setting> SpecBuilder::read_arguments(const CatalogEntry& entry, cons
       settings.push_back({key, *arg.fallback, {}});
     } else {
       report(scope.mark, key,
-             std::string(to_string(entry.kind)) + " " + entry.name + " needs it: expected " + expected(arg));
+             "missing: " + std::string(to_string(entry.kind)) + " " + entry.name + " needs " + expected(arg));
     }
   }
   if (map == nullptr) return settings;

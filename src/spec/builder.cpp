@@ -63,8 +63,10 @@ Spec SpecBuilder::build() {
 void SpecBuilder::check_keys(const Node& map, const std::string& prefix) {
   for (const auto& member : map.members) {
     const std::string key = prefix + member.key;
-    if (find_field(key) != nullptr) continue;
-    if (is_section(key)) {
+    const bool dotted =
+        member.key.find('.') != std::string::npos;  // "train.epochs: 3" is no way to write train: {epochs: 3}
+    if (!dotted && find_field(key) != nullptr) continue;
+    if (!dotted && is_section(key)) {
       add_place(key, member.mark);
       if (member.value.kind == Node::Kind::kMap) {
         check_keys(member.value, key + ".");

@@ -64,11 +64,11 @@ std::vector<std::string> siblings(const std::string& prefix, const std::vector<s
 
 std::string suggest_key(const std::string& prefix, const std::string& key) {
   const std::vector<std::string> keys = all_keys();
+  if (key.find('.') != std::string::npos && find_field(prefix + key) != nullptr) {
+    return "keys are nested: write " + key.substr(0, key.find('.')) + ": and the rest below it";
+  }
   const std::string sibling = nearest(key, siblings(prefix, keys));
   if (!sibling.empty()) return "did you mean " + prefix + sibling + "?";
-  if (find_field(key) != nullptr)
-    return "keys are nested: write " + key.substr(0, key.find('.')) + ": and the rest below it";
-
   std::vector<std::string> words, same;
   for (const auto& candidate : keys) {
     words.push_back(last_word(candidate));

@@ -33,8 +33,7 @@ CatalogArg dropout() {
 CatalogEntry resnet(std::string name, std::string blocks) {
   return {.kind = CatalogKind::kModel,
           .name = std::move(name),
-          .help = "Residual network (" + blocks +
-                  "), torchvision's parameter names and initialisation; images of any size.",
+          .help = "Residual network (" + blocks + ") as torchvision's, for images of any size.",
           .args = {in_channels(3), num_classes(1000)},
           .has_batch_norm = true,
           .sample_shape = {3, 64, 64}};
