@@ -32,6 +32,12 @@ std::vector<Override> overrides_of(const std::vector<SpecFlag>& flags, const std
   return overrides;
 }
 
+void bracket_hosts(std::vector<Override>& overrides) {
+  for (auto& item : overrides) {
+    if (item.key == "launch.hosts" && item.kind != OriginKind::kSet) item.value = "[" + item.value + "]";
+  }
+}
+
 void apply_environment(CLI::App& command, const std::vector<SpecFlag>& spec_flags) {
   for (CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();

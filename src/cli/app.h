@@ -24,6 +24,8 @@ struct SpecFlag {
 
 // The overrides of a command line: environment first, then flags, then --set.
 std::vector<Override> overrides_of(const std::vector<SpecFlag>& flags, const std::vector<std::string>& sets);
+// --hosts a,b is launch.hosts: [a, b].
+void bracket_hosts(std::vector<Override>& overrides);
 // GPUTRAIN_NPROC_PER_NODE for --nproc-per-node.
 std::string environment_name(const std::string& flag);
 // Adds a flag whose variable overrides_of() reads, so that the origin of its value is known.

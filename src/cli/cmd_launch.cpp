@@ -3,10 +3,9 @@
 #include <iostream>
 #include <memory>
 
-#include <stdlib.h>
-
 #include "cli/app.h"
 #include "cli/environment.h"
+#include "cli/scratch.h"
 #include "cli/show.h"
 #include "launch/controller.h"
 #include "spec/dry_run.h"
@@ -31,36 +30,6 @@ struct LaunchFlags {
       {"--grace", "launch.grace", "time to save when asked to stop, e.g. 30s", "", nullptr},
   };
 };
-
-// A temporary run directory, removed with everything in it.
-class ScratchDirectory {
- public:
-  ScratchDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "gputrain-smoke-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) {
-      throw Error(ErrorKind::kOutput, "cannot create a temporary directory: " + errno_text(errno), pattern,
-                  "set TMPDIR to a writable directory");
-    }
-    path_ = pattern;
-  }
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-  std::string output() const { return path_ + "/run"; }
-
- private:
-  std::string path_;
-};
-
-// --hosts a,b is launch.hosts: [a, b].
-void bracket_hosts(std::vector<Override>& overrides) {
-  for (auto& item : overrides) {
-    if (item.key == "launch.hosts" && item.kind != OriginKind::kSet) item.value = "[" + item.value + "]";
-  }
-}
 
 // The spec that the flags describe. Without CONFIG only --smoke is possible.
 Spec read_spec(const LaunchFlags& flags, std::string* text) {
@@ -115,6 +84,7 @@ int launch(const LaunchFlags& flags) {
   options.control_directory = control_directory();
   options.sinks = sinks_for_people();
   options.keep_output = !flags.smoke;
+  options.resume_command = flags.config.empty() ? "" : "gputrain launch " + flags.config;
   show_start(plan, spec, notices, flags.config);
   return report(run_controller(options), flags.json);
 }

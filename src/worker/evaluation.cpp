@@ -1,5 +1,6 @@
 #include "worker/evaluation.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "util/error.h"
@@ -13,7 +14,10 @@ Evaluation::Evaluation(Foundation base, const Parts& parts) : base_(std::move(ba
   }
   loaded_ = load_model(base_.comms, *base_.model, [this] {
     FileSystem& fs = real_file_system();
-    return load_checkpoint(fs, resolve_checkpoint(fs, base_.plan.output + "/checkpoints", base_.assign.resume.path));
+    const std::filesystem::path wanted(base_.assign.resume.path);
+    const bool named = wanted.filename() == "latest" || wanted.filename() == "best";
+    return load_checkpoint(fs,
+                           named ? resolve_checkpoint(fs, wanted.parent_path(), wanted.filename()) : wanted.string());
   });
   evaluator_ =
       std::make_unique<Evaluator>(Evaluator::Parts{*base_.model, *base_.val, *base_.vote, parts_.marker, parts_.stop},

@@ -51,12 +51,7 @@ void Training::make_runner(const TraceOptions& trace) {
   StepHooks hooks;
   if (!trace.directory.empty()) {
     trace_ = std::make_unique<Trace>(trace.directory, base_.assign.attempt, base_.assign.rank);
-    const int64_t first = state_.counters.step + 1;
-    if (trace.gradients) {
-      hooks.on_gradients = [this, first](int64_t step) {
-        if (step == first) trace_->gradients(state_, step);
-      };
-    }
+    if (trace.gradients) hooks.on_gradients = [this](int64_t step) { trace_->gradients(state_, step); };
   }
   runner_ = std::make_unique<StepRunner>(
       StepRunner::Parts{state_, *reducer_, *base_.vote, *schedule_, parts_.marker},

@@ -14,7 +14,7 @@ namespace gputrain {
 // For tests (wire/env.h).
 struct TraceOptions {
   std::string directory;   // "" = no trace
-  bool gradients = false;  // of the attempt's first step
+  bool gradients = false;  // of every step
 };
 
 class Training {
