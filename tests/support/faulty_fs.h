@@ -33,6 +33,11 @@ class FaultyFileSystem : public FileSystem {
   explicit FaultyFileSystem(std::string root) : root_(std::move(root)), disk_(scan(root_)) {}
 
   void fail_at(int64_t k) { arm(k, std::nullopt); }
+  // Every operation from the k-th on throws Error(kOutput): the disk is gone for good, clean-up fails too.
+  void fail_from(int64_t k) {
+    arm(k, std::nullopt);
+    persistent_ = true;
+  }
   void crash_at(int64_t k, PowerLoss loss) { arm(k, loss); }
   // Whether the armed operation was reached.
   bool triggered() const { return triggered_; }
@@ -44,7 +49,7 @@ class FaultyFileSystem : public FileSystem {
   void restart() {
     if (crashed_ && *loss_ != PowerLoss::kNothing) apply_loss();
     disk_ = scan(root_);
-    armed_at_ = -1;
+    arm(-1, std::nullopt);
     crashed_ = false;
   }
 
@@ -145,13 +150,16 @@ class FaultyFileSystem : public FileSystem {
     armed_at_ = k;
     loss_ = loss;
     triggered_ = false;
+    persistent_ = false;
   }
 
   // Counts an operation; throws instead of it when it is the armed one, after the part of it that happens all the same.
   void step(
       const std::string& path, const std::function<void()>& happens_before_fault = [] {}) {
     if (crashed_) throw Crash();
-    if (++operations_ != armed_at_) return;
+    ++operations_;
+    const bool again = persistent_ && operations_ > armed_at_;
+    if (operations_ != armed_at_ && !again) return;
     triggered_ = true;
     happens_before_fault();
     crashed_ = loss_.has_value();
@@ -229,6 +237,7 @@ class FaultyFileSystem : public FileSystem {
   int64_t operations_ = 0;
   int64_t armed_at_ = -1;
   bool triggered_ = false;
+  bool persistent_ = false;
   bool crashed_ = false;
 };
 

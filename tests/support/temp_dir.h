@@ -6,13 +6,19 @@
 #include <system_error>
 
 #include <stdlib.h>
+#include <unistd.h>
 
 namespace gputrain::testing {
 
+// A place in memory where there is one: for tests that make thousands of files.
+inline std::string memory_directory() {
+  return ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+}
+
 class TempDir {
  public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "gputrain-test-XXXXXX").string();
+  explicit TempDir(const std::string& parent = std::filesystem::temp_directory_path().string()) {
+    std::string pattern = parent + "/gputrain-test-XXXXXX";
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a temporary directory " + pattern);
     path_ = pattern;
   }
