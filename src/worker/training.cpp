@@ -47,6 +47,7 @@ void Training::make_runner(const TraceOptions& trace) {
   if (resumed_.saved) reduction.layout = resumed_.saved->bucket_layout;
   reduction.on_all_reduce = [this] { parts_.marker.enter_all_reduce(); };
   reducer_ = make_reducer(base_.comms.gradients, state_.parameters(), names, reduction);
+  check_warmup();
   schedule_ = std::make_unique<Schedule>(plan.schedule, total_steps_, loader_->steps_per_epoch());
   StepHooks hooks;
   if (!trace.directory.empty()) {
@@ -62,6 +63,17 @@ void Training::make_runner(const TraceOptions& trace) {
                                     EvaluateOptions{plan.data.val_transforms, evaluation_loader_options(base_),
                                                     plan.train.precision, base_.device});
   }
+}
+
+// Only here is the number of steps known: the learning rate would never reach its peak, and nobody asks for that.
+void Training::check_warmup() const {
+  const Length& warmup = base_.plan.schedule.warmup;
+  const int64_t steps = length_in_steps(warmup, loader_->steps_per_epoch());
+  if (steps < total_steps_ || steps == 0) return;
+  throw Error(ErrorKind::kSpec,
+              "the warm-up of " + format_length(warmup) + " (" + plural(steps, "step") +
+                  ") does not end before the run, which has " + plural(total_steps_, "step"),
+              "schedule.warmup", "shorten schedule.warmup, or train longer");
 }
 
 CheckpointOptions Training::checkpoint_options() const {

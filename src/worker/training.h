@@ -36,6 +36,7 @@ class Training {
   void load_state();
   void make_runner(const TraceOptions& trace);
   std::vector<std::string> notices() const;
+  void check_warmup() const;
   CheckpointOptions checkpoint_options() const;
   LoopOptions loop_options() const;
 

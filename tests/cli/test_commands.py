@@ -64,8 +64,8 @@ def test_dry_run_starts_nothing_and_shows_the_batch_arithmetic(tmp_path):
     assert job.code == 0 and not (tmp_path / "out").exists()
     assert re.search(r"rank\s+host\s+device", job.out), job.out
     plan = json.loads(gp.launch(spec, "--dry-run", "--json").out)
-    assert [rank["samples"] for rank in plan["ranks"]] == [5, 5, 6]
-    assert [rank["micro_batches"] for rank in plan["ranks"]] == [2, 2, 2]
+    assert [(rank["begin"], rank["end"]) for rank in plan["ranks"]] == [(0, 5), (5, 10), (10, 16)]
+    assert [rank["micro_batches"] for rank in plan["ranks"]] == [[4, 1], [4, 1], [4, 2]]
     strace = subprocess.run(["strace", "-f", "-e", "trace=connect,execve", gp.GPUTRAIN, "launch", str(spec), "--dry-run"], capture_output=True, text=True)
     assert strace.stderr.count("execve(") == 1 and "connect(" not in strace.stderr, strace.stderr
 
@@ -100,7 +100,7 @@ def test_status_logs_and_stop(tmp_path):
         gp.wait_until(lambda: gp.events(out, "step"), what="the first step")
         status = json.loads(gp.run("status", out, "--json").out)
         assert status["state"] == "running" and status["world_size"] == 2
-        assert sorted(rank["pid"] for rank in status["ranks"]) == job.pids("gputrain-worker")
+        assert sorted(rank["pid"] for rank in status["ranks"]) == job.pids("--slot")
         assert "running" in gp.run("status", out).out
         assert gp.run("logs", out, "--rank", "1").code == 0
         stop = gp.run("stop", out)

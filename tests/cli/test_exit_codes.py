@@ -52,7 +52,7 @@ def test_0_done(tmp_path):
 @pytest.mark.parametrize("code", [1, 3, 63])
 def test_1_to_63_pass_the_culprits_code_through(tmp_path, code):
     job = play(tmp_path, {"1": TRAIN + [{"exit": code}], "*": ENDLESS})
-    result = expect(job, tmp_path, code, "failed", culprit={"rank": 1, "code": code, "signal": 0})
+    result = expect(job, tmp_path, code, "failed", culprit={"rank": 1, "code": code, "signal": ""})
     assert result["culprit"]["host"] and result["culprit"]["pid"] > 0
     assert f"exit" in job.err and "rank 1" in job.err
 
@@ -78,7 +78,7 @@ def test_typed_errors_before_the_first_step(tmp_path, kind, code):
     assert job.code == code, job.err
     assert "it is so" in job.err and "a place" in job.err and "do this" in job.err
     result = json.loads(job.out)
-    assert result["exit_code"] == code and result["error"]["word"] == kind
+    assert result["exit_code"] == code and result["error"]["kind"] == kind
     assert gp.tree(tmp_path / "out") is None
     job.wait_for_nothing_left()
 
@@ -87,7 +87,7 @@ def test_typed_errors_before_the_first_step(tmp_path, kind, code):
 def test_typed_errors_in_training_are_not_retried(tmp_path, kind, code, outcome):
     job = play(tmp_path, {"0": TRAIN + [{"error": {"kind": kind, "message": "it is so"}}], "*": ENDLESS})
     result = expect(job, tmp_path, code, outcome, culprit={"rank": 0})
-    assert result["error"]["word"] == kind
+    assert result["error"]["kind"] == kind
     assert len(gp.events(tmp_path / "out", "start")) == 1
 
 
@@ -121,7 +121,7 @@ def test_75_preempted_and_saved(tmp_path):
 def test_75_also_when_one_rank_gets_the_signal(tmp_path):
     """The real ranks agree by vote; here each fake one is told by the controller."""
     job = start(tmp_path, {"*": ENDLESS})
-    os.kill(job.pids("fake_worker")[0], signal.SIGTERM)
+    os.kill(job.pids("--slot")[0], signal.SIGTERM)
     expect(job.finish(), tmp_path, 75, "preempted", resumable=True)
 
 
@@ -155,7 +155,7 @@ def test_a_restart_that_helps(tmp_path):
     expect(job, tmp_path, 0, "done")
     assert [event["attempt"] for event in gp.events(tmp_path / "out", "start")] == [1, 2]
     (failure,) = gp.events(tmp_path / "out", "failure")
-    assert failure["culprit"]["rank"] == 1 and failure["culprit"]["signal"] == 9
+    assert failure["rank"] == 1 and failure["signal"] == "SIGKILL"
     assert "SIGKILL" in job.err and "restart" in job.err
 
 
@@ -183,7 +183,7 @@ def test_126_and_127(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS])
 def test_128_plus_n(tmp_path, number):
     job = play(tmp_path, {"1": TRAIN + [{"signal": int(number)}], "*": ENDLESS}, "--max-restarts", "0")
-    result = expect(job, tmp_path, 128 + number, "signal", culprit={"rank": 1, "signal": int(number)})
+    result = expect(job, tmp_path, 128 + number, "signal", culprit={"rank": 1, "signal": signal.Signals(number).name})
     if number == signal.SIGKILL:
         assert result["culprit"]["oom_killed"] is False
     assert signal.Signals(number).name in job.err

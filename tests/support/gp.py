@@ -68,7 +68,7 @@ class Job:
                 pass
 
     def pids(self, word):
-        """Pids of this job whose command line has `word` (ranks: "gputrain-worker", agents: " agent")."""
+        """Pids of this job whose command line has `word` (ranks: "--slot", agents: " agent")."""
         return sorted(pid for pid, command in self.left_over().items() if word in command)
 
 
