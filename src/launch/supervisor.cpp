@@ -37,7 +37,10 @@ std::string_view to_string(Supervisor::State state) {
 Supervisor::Supervisor(SupervisorConfig config, MonotonicTime) : config_(std::move(config)) {
   ranks_.resize(static_cast<size_t>(config_.plan.world_size()));
   agent_lost_.resize(config_.plan.agents.size());
-  actions_.push_back(SendAction{config_.plan.agent_of(0), Listen{config_.plan.attempt}});
+  Listen listen;
+  listen.attempt = config_.plan.attempt;
+  listen.lease_ms = config_.start.lease_ms;
+  actions_.push_back(SendAction{config_.plan.agent_of(0), listen});
 }
 
 // ---- inputs ----
@@ -49,7 +52,7 @@ void Supervisor::on_message(int agent, const Message& message, MonotonicTime now
         if constexpr (std::is_same_v<T, AgentNotice>) {
           stop(body.reason, now);
         } else if constexpr (std::is_same_v<T, Listening>) {
-          if (body.attempt == config_.plan.attempt && state_ == State::kListening) send_start(body);
+          if (body.attempt == config_.plan.attempt && state_ == State::kListening) on_listening(body, now);
         } else if constexpr (std::is_same_v<T, RankStarted> || std::is_same_v<T, RankReady> ||
                              std::is_same_v<T, RankError> || std::is_same_v<T, RankDone> ||
                              std::is_same_v<T, RankExited>) {
@@ -191,6 +194,15 @@ void Supervisor::send_all(const Message& message) {
   }
 }
 
+void Supervisor::on_listening(const Listening& listening, MonotonicTime now) {
+  if (!listening.problem.empty()) {
+    return fail(
+        Error(ErrorKind::kEnvironment, "no port for the store on " + listening.address + ": " + listening.problem),
+        now);
+  }
+  send_start(listening);
+}
+
 void Supervisor::send_start(const Listening& listening) {
   state_ = State::kStarting;
   for (size_t agent = 0; agent < agent_lost_.size(); ++agent) {
@@ -200,6 +212,7 @@ void Supervisor::send_start(const Listening& listening) {
     start.store_address = listening.address;
     start.store_port = listening.port;
     start.slots = config_.plan.agents[agent].slots;
+    start.group_rank = static_cast<int>(agent);
     actions_.push_back(SendAction{static_cast<int>(agent), std::move(start)});
   }
 }

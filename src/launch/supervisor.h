@@ -91,6 +91,7 @@ class Supervisor {
 
  private:
   void send_all(const Message& message);
+  void on_listening(const Listening& listening, MonotonicTime now);
   void send_start(const Listening& listening);
   void on_ready(const RankReady& ready, MonotonicTime now);
   void on_done(const RankDone& done, MonotonicTime now);

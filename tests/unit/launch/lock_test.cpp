@@ -119,7 +119,8 @@ TEST_F(LockTest, ADeadPidIsTakenOverWithANotice) {
   if (child == 0) _exit(0);
   const auto start_time = process_start_time(child);
   leave(on_this_host(child, start_time));
-  // Still a zombie: it has ended all the same.
+  siginfo_t ended{};
+  waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);  // a zombie now: it has ended all the same
   const auto lock = acquire();
   waitpid(child, nullptr, 0);
   EXPECT_EQ(read_lock(output_)->run_id, "mine");
@@ -195,7 +196,9 @@ TEST_F(LockTest, OfManyStartersOneTakesADeadLock) {
         options.self.run_id = "racer";
         const auto lock = OutputLock::acquire(options);
         poll(nullptr, 0, 1500);
-        _exit(lock->beat() ? 1 : 2);
+        const bool kept = lock->beat();
+        lock->release();
+        _exit(kept ? 1 : 2);
       } catch (const Error&) {
         _exit(0);
       }
