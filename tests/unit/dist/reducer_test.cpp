@@ -224,7 +224,7 @@ TEST(Reducer, UnknownKindIsAnError) {
   EXPECT_EQ(exits, all_succeed(2));
 }
 
-// c10d notes each gradient for a rebuild, in vectors that double: without reset_state they would take 1.9 MB more
+// c10d notes each gradient for a rebuild, in vectors that double: without reset_state they would take 1.6 MB more
 // between steps 320 and 660. Its flight recorder is kept small: it takes 1 kB an operation until it holds 2000.
 TEST(Reducer, MemoryDoesNotGrowWithoutARebuild) {
   const auto train_and_measure = [](int, CommOptions options) {
