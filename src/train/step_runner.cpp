@@ -68,7 +68,8 @@ std::function<LossAgreement()> StepRunner::run_micro_batch(const Batch& batch, b
   const int64_t step = parts_.state.counters.step + 1;
   parts_.marker.enter(Phase::kForward, step);
   const at::Tensor loss = micro_batch_loss(batch);
-  loss_sum_ = loss_sum_.defined() ? loss_sum_ + loss.detach() : loss.detach();
+  const at::Tensor value = loss.detach().to(at::kDouble);
+  loss_sum_ = loss_sum_.defined() ? loss_sum_ + value : value;
   std::function<LossAgreement()> vote;
   if (last && options_.device.is_cpu()) vote = start_loss_vote();
   parts_.marker.enter(Phase::kBackward, step);

@@ -51,7 +51,9 @@ void Trace::gradients(const TrainState& state, int64_t step) {
   for (const auto& [name, parameter] : named_parameters_of(*state.model))
     gradients.emplace_back(name, parameter.grad());
   const SafetensorsPlan plan = plan_safetensors(gradients);
-  const auto file = real_file_system().create(stem_ + ".gradients-" + std::to_string(step) + ".safetensors");
+  const std::string path = stem_ + ".gradients-" + std::to_string(step) + ".safetensors";
+  real_file_system().remove_all(path);
+  const auto file = real_file_system().create(path);
   write_safetensors(*file, plan);
   file->close();
 }

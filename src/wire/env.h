@@ -13,7 +13,8 @@ inline constexpr char kHoldRank[] = "GPUTRAIN_INTERNAL_HOLD_RANK";
 inline constexpr char kHoldOnce[] = "GPUTRAIN_INTERNAL_HOLD_ONCE";
 // TRACE=DIR: ranks append to DIR/attempt-A-rank-R.jsonl per step {step, ids, all_reduces, parameters_hash}.
 inline constexpr char kTrace[] = "GPUTRAIN_INTERNAL_TRACE";
-// TRACE_GRADIENTS=1: with TRACE, also DIR/attempt-A-rank-R.gradients-<step>.safetensors: the averaged gradients of the attempt's first step.
+// TRACE_GRADIENTS=1, with TRACE: also the averaged gradients of each step, before clipping, by parameter name, in
+// DIR/attempt-A-rank-R.gradients-STEP.safetensors.
 inline constexpr char kTraceGradients[] = "GPUTRAIN_INTERNAL_TRACE_GRADIENTS";
 // Where gputrain-worker and libgputrain_cuda.so are, when not beside the running executable.
 inline constexpr char kWorker[] = "GPUTRAIN_WORKER";
