@@ -50,6 +50,7 @@ need_libtorch() {
   exec 9>"$CACHE/.lock"; flock 9
   [ -e "$mark" ] && { exec 9>&-; return; }
   say "fetching LibTorch $LIBTORCH_VERSION ($flavour) into $CACHE (once)"
+  rm -rf "$CACHE"/.tmp-libtorch-*  # of an attempt that was killed; the lock is ours
   work=$(mktemp -d "$CACHE/.tmp-libtorch-XXXXXX")
   local wheels=("torch==$LIBTORCH_VERSION" "nvidia-cuda-runtime==$CUDA_RUNTIME_VERSION" "nvidia-cuda-cupti==$CUDA_CUPTI_VERSION")
   local parts=('torch/include/*' 'torch/lib/libc10.so' 'torch/lib/libtorch_cpu.so' 'torch/lib/libtorch.so' 'torch/lib/libgomp*'
@@ -66,7 +67,7 @@ need_libtorch() {
   [ -e "$work/tree/torch/lib/libtorch_cpu.so" ] || die "the LibTorch wheel has not the expected layout"
   touch "$work/tree/.complete-cpu" "$work/tree/$(basename "$mark")"
   mkdir -p "$LIBTORCH_DIR"
-  cp -al "$work/tree/." "$LIBTORCH_DIR/" 2>/dev/null || cp -a "$work/tree/." "$LIBTORCH_DIR/"
+  cp -alf "$work/tree/." "$LIBTORCH_DIR/" 2>/dev/null || cp -af "$work/tree/." "$LIBTORCH_DIR/"
   rm -rf "$work"
   exec 9>&-
 }
@@ -93,8 +94,7 @@ build_targets() {
       { cat "$BUILD.configure.log" >&2; rm -rf "$BUILD" "$BUILD.configure.log"; die "configure failed"; }
     mv "$BUILD.configure.log" "$BUILD/configure.log"
   fi
-  ninja -C "$BUILD" -n "$@" 2>/dev/null | grep -q 'no work to do' && return
-  say "building ${*:-everything} (a few minutes the first time)"
+  [ -e "$BUILD/gputrain" ] || say "building (10 minutes the first time on two cores)"
   ninja -C "$BUILD" "$@" >&2 || die "the build failed"
 }
 CONFIGURE_OPTIONS=()

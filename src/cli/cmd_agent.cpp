@@ -15,6 +15,8 @@ void add_agent_command(CLI::App& app, Action& action) {
   command->callback([&action, options] {
     action = [options] {
       set_up_log("agent");
+      options->gpus = host_facts().gpus;
+      options->visible_devices = environment_variable("CUDA_VISIBLE_DEVICES").value_or("");
       return run_agent(*options);
     };
   });

@@ -16,6 +16,8 @@ inline constexpr char kTrace[] = "GPUTRAIN_INTERNAL_TRACE";
 // TRACE_GRADIENTS=1, with TRACE: also the averaged gradients of each step, before clipping, by parameter name, in
 // DIR/attempt-A-rank-R.gradients-STEP.safetensors.
 inline constexpr char kTraceGradients[] = "GPUTRAIN_INTERNAL_TRACE_GRADIENTS";
+// GROUP_OF_ONE=1: a world of one makes real groups and reduces too: checks of NCCL on a machine with one GPU.
+inline constexpr char kGroupOfOne[] = "GPUTRAIN_INTERNAL_GROUP_OF_ONE";
 // Where gputrain-worker and libgputrain_cuda.so are, when not beside the running executable.
 inline constexpr char kWorker[] = "GPUTRAIN_WORKER";
 

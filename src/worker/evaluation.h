@@ -14,7 +14,8 @@ class Evaluation {
     const StopSource& stop;
     PhaseMarker& marker;
   };
-  // Assign.resume.path: a checkpoint directory, or CHECKPOINTS/latest, CHECKPOINTS/best. Error(kData) without validation data.
+  // Assign.resume.path: a checkpoint directory, or CHECKPOINTS/latest, CHECKPOINTS/best. Error(kData) without
+  // validation data.
   Evaluation(Foundation base, const Parts& parts);
 
   // Bodies of Ready and Done (wire/messages.h); the metrics and the number of samples are in Done's "final".

@@ -33,7 +33,7 @@ void open_data(Foundation& base) {
   if (base.plan.data.val) base.val = open_source(*base.plan.data.val, "data.val", classes);
 }
 
-Comms connect(const Foundation& base) {
+Comms connect(const Foundation& base, bool group_of_one) {
   const Assign& assign = base.assign;
   CommOptions options;
   options.rank = assign.rank;
@@ -45,6 +45,7 @@ Comms connect(const Foundation& base) {
   options.device = assign.device;
   options.nccl = base.plan.launch.backend == Backend::kNccl;
   options.cuda = base.cuda;
+  options.group_of_one = group_of_one;
   return make_comms(options);
 }
 
@@ -81,15 +82,15 @@ LoaderOptions common_loader_options(const Foundation& base) {
 
 }  // namespace
 
-Foundation lay_foundation(const Assign& assign, const std::string& libraries) {
+Foundation lay_foundation(const Assign& assign, const FoundationOptions& options) {
   Foundation base;
   base.assign = assign;
   base.plan = run_plan_from_json(assign.plan);
-  set_up_device(base, libraries);
+  set_up_device(base, options.libraries);
   open_data(base);
   base.model = make_model(base.plan.model, base.plan.seed, model_type(base.plan.train.precision));
   base.model->to(base.device);
-  base.comms = connect(base);
+  base.comms = connect(base, options.group_of_one);
   base.vote = std::make_unique<Vote>(base.comms.control);
   check_same_data(base);
   return base;

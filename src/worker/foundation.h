@@ -25,10 +25,14 @@ struct Foundation {
   std::unique_ptr<Vote> vote;
 };
 
-// In this order: checks that need no peer (so that every rank reports its own bad file), then the connections.
-// `libraries`: the directory of libgputrain_cuda.so. Throws Error of every kind that design section 4 has for bad
-// input.
-Foundation lay_foundation(const Assign& assign, const std::string& libraries);
+struct FoundationOptions {
+  std::string libraries;      // the directory of libgputrain_cuda.so
+  bool group_of_one = false;  // see CommOptions
+};
+
+// In this order: checks that need no peer (so that every rank reports its own bad file), then the connections. Throws
+// Error of every kind that design section 4 has for bad input.
+Foundation lay_foundation(const Assign& assign, const FoundationOptions& options);
 
 LoaderOptions training_loader_options(const Foundation& foundation);
 LoaderOptions evaluation_loader_options(const Foundation& foundation);

@@ -54,7 +54,7 @@ void work(Channel& channel, StopSource& stop) {
   const SharedPage page = SharedPage::map(UniqueFd(env::kProgressPageFd), sizeof(ProgressPage));
   PhaseMarker marker(static_cast<ProgressPage*>(page.data()), stop, hold_for(assign.rank));
   marker.enter(Phase::kSetUp, 0);
-  Foundation base = lay_foundation(assign, executable_directory());
+  Foundation base = lay_foundation(assign, {executable_directory(), !environment(env::kGroupOfOne).empty()});
   if (assign.resume.mode == "eval") {
     Evaluation evaluation(std::move(base), {stop, marker});
     serve(evaluation, channel);
@@ -83,6 +83,9 @@ void work(Channel& channel, StopSource& stop) {
          Error(ErrorKind::kOutOfMemory, error.what_without_backtrace(), "", "use a smaller train.micro_batch"));
   } catch (const std::bad_alloc&) {
     fail(channel, Error(ErrorKind::kOutOfMemory, "no memory left", "", "use a smaller train.micro_batch"));
+  } catch (const c10::Error& error) {
+    log_line(LogLevel::kError, error.what());  // the stack is for the log, not for the screen
+    fail(channel, Error(ErrorKind::kInternal, std::string("LibTorch: ") + error.what_without_backtrace()));
   } catch (const std::exception& error) {
     fail(channel, Error(ErrorKind::kInternal, error.what()));
   }
