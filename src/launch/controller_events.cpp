@@ -38,7 +38,8 @@ void ControllerRun::on_signal(int signal_number) {
     case SIGTSTP:
       return suspend();
     case SIGINT:
-      if (stop_reason_ == StopReason::kInterrupted) return stop_now(StopReason::kInterrupted);
+      // The second Ctrl-C is for those who do not want to wait, whatever began the stop.
+      if (++interrupts_ > 1) return stop_now(stop_reason_);
       return stop(StopReason::kInterrupted);
     default:
       return;  // SIGCONT: suspend() goes on by itself

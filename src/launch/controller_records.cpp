@@ -24,11 +24,11 @@ std::string resume_word(const ResumeRequest& resume) {
 
 void ControllerRun::take_record(const RankRecord& record) {
   if (!supervisor_ || record.attempt != attempt_) return;
-  if (supervisor_->state() < Supervisor::State::kRunning || files_->journal() == nullptr) {
+  if (supervisor_->state() < Supervisor::State::kRunning || journal() == nullptr) {
     if (held_records_.size() < kMaxHeldRecords) held_records_.push_back({record.rank, record.record});
     return;
   }
-  const std::string line = files_->journal()->append_text(record.record, attempt_);
+  const std::string line = journal()->append_text(record.record, attempt_);
   emit(line, record_kind(record.record));
 }
 
@@ -40,7 +40,7 @@ void ControllerRun::emit(const std::string& line, const std::string& kind) {
 }
 
 void ControllerRun::emit_json(const Json& record) {
-  emit(files_->journal()->append(record, attempt_), record.value("kind", ""));
+  emit(journal()->append(record, attempt_), record.value("kind", ""));
 }
 
 void ControllerRun::note_checkpoint(const std::string& line) {
@@ -55,38 +55,51 @@ void ControllerRun::note_checkpoint(const std::string& line) {
 
 void ControllerRun::sync_for(int agent, const RankSync& sync) {
   const Synced answer{sync.attempt, sync.rank, sync.id};
-  if (files_->journal() == nullptr) return agents_[static_cast<size_t>(agent)]->send(answer);
-  if (!journal_sync_) journal_sync_ = std::make_unique<JournalSync>(loop_, *files_->journal());
-  journal_sync_->request([this, agent, answer](const std::string& problem) {
-    if (!problem.empty()) return fail(Error(ErrorKind::kOutput, problem));
-    agents_[static_cast<size_t>(agent)]->send(answer);
-  });
+  if (journal() == nullptr) return agents_[static_cast<size_t>(agent)]->send(answer);
+  Journal* const synced = journal();
+  background_->post([synced] { synced->sync(); },
+                    [this, agent, answer](const Background::Problem& problem) {
+                      if (problem) return fail(*problem);
+                      agents_[static_cast<size_t>(agent)]->send(answer);
+                    });
 }
 
 void ControllerRun::notice(const std::string& text) {
   for (const auto& sink : options_.sinks) sink->notice(text);
-  if (files_ && files_->journal() != nullptr) {
+  if (files_ && journal() != nullptr) {
     emit_json({{"kind", "notice"}, {"text", text}});
   } else {
     held_notices_.push_back(text);
   }
 }
 
-void ControllerRun::write_start(bool set_up_failed) {
+void ControllerRun::write_start(bool set_up_failed, std::function<void()> then) {
   StartFiles files;
   files.spec_text = options_.spec_text;
   files.plan = plan_json_;
   files.move_checkpoints_aside = resume_.mode == "never" && !set_up_failed;
-  const bool first = files_->journal() == nullptr;
-  const std::string line = files_->begin(files, start_record(set_up_failed), attempt_);
+  writing_start_ = true;
+  auto line = std::make_shared<std::string>();
+  background_->post([this, files, start = start_record(set_up_failed), attempt = attempt_,
+                     line] { *line = files_->begin(files, start, attempt); },
+                    [this, set_up_failed, line, then = std::move(then)](const Background::Problem& problem) {
+                      writing_start_ = false;
+                      if (!problem) guarded([&] { after_start(*line, set_up_failed); });
+                      if (problem) fail(*problem);
+                      if (outcome_) return;
+                      if (const auto ended = std::exchange(ended_, std::nullopt))
+                        return guarded([&] { attempt_ended(*ended); });
+                      if (!problem) guarded(then);
+                    });
+}
+
+// The start event is on disk: what was held back can follow it.
+void ControllerRun::after_start(const std::string& line, bool set_up_failed) {
   lock_->keep_directories();
-  if (first) {
-    for (const auto& text : std::exchange(held_notices_, {})) {
-      files_->journal()->append(Json{{"kind", "notice"}, {"text", text}}, attempt_);
-    }
-  }
-  if (set_up_failed) return;
-  emit(line, "start");
+  if (!set_up_failed) emit(line, "start");
+  for (const auto& text : std::exchange(held_notices_, {})) emit_json({{"kind", "notice"}, {"text", text}});
+  if (set_up_failed || !supervisor_) return;
+  plan_changes_ = Json::array();
   const Json& ready = supervisor_->ready();
   const int64_t step = supervisor_->start_step();
   if (step > 0) {
@@ -102,7 +115,7 @@ void ControllerRun::write_start(bool set_up_failed) {
     for (const auto& text : ready["notices"]) notice(text.get<std::string>());
   }
   for (const auto& held : std::exchange(held_records_, {})) {
-    emit(files_->journal()->append_text(held.text, attempt_), record_kind(held.text));
+    emit(journal()->append_text(held.text, attempt_), record_kind(held.text));
   }
 }
 
@@ -128,7 +141,7 @@ Json ControllerRun::start_record(bool set_up_failed) const {
        {"resumed_from", "rejected", "total_steps", "steps_per_epoch", "samples", "parameters", "fingerprint"}) {
     if (ready.contains(key)) record[key] = ready[key];
   }
-  if (files_->journal() == nullptr) record["changes"] = files_->plan_changes(plan_json_);
+  if (!plan_changes_.empty()) record["changes"] = plan_changes_;
   return record;
 }
 

@@ -41,6 +41,7 @@ ControllerRun::ControllerRun(const ControllerOptions& options)
   policy_ = std::make_unique<RestartPolicy>(no_retry ? 0 : options_.plan.launch.max_restarts,
                                             anew ? FailureRow{} : history_.row);
   files_ = std::make_unique<RunFiles>(real_file_system(), output, clock_);
+  plan_changes_ = files_->plan_changes(plan_json_);
   if (options_.plan.launch.max_duration) max_duration_ = started_ + *options_.plan.launch.max_duration;
   become_subreaper();
   watch_signals();
@@ -48,6 +49,7 @@ ControllerRun::ControllerRun(const ControllerOptions& options)
     control_ = std::make_unique<ControlSocket>(loop_, lock_->info().socket,
                                                [this](const Json& request) { return answer(request); });
   }
+  background_ = std::make_unique<Background>(loop_);
   start_agents();
 }
 
@@ -170,29 +172,41 @@ void ControllerRun::pump() {
 }
 
 void ControllerRun::prepare() {
-  guarded([&] {
-    write_start(false);
+  write_start(false, [this] {
+    if (!supervisor_) return;
     supervisor_->go(clock_.now());
     // From now on the run's own checkpoints are the place to continue from.
     if (resume_.mode == "never") resume_ = {};
+    pump();
   });
 }
 
 void ControllerRun::attempt_ended(const AttemptResult& result) {
+  if (writing_start_) {
+    ended_ = result;  // goes on when the start event is written
+    return;
+  }
   if (result.kind != AttemptResult::Kind::kFailed) return finish(outcome_of(result, std::nullopt, context()));
   const RestartDecision decision = policy_->failure(*result.verdict);
-  // The failures before a start event must be remembered too, or a relaunch would count anew.
-  if (decision.restart && files_->journal() == nullptr) write_start(true);
+  // A failure before the first start event must be remembered too, or a relaunch would count anew.
+  if (decision.restart && journal() == nullptr) {
+    return write_start(true, [this, result, decision] { after_failure(result, decision); });
+  }
+  after_failure(result, decision);
+}
+
+void ControllerRun::after_failure(const AttemptResult& result, const RestartDecision& decision) {
   std::string text = describe(*result.verdict);
   if (result.verdict->error) text += ": " + result.verdict->error->message;
   if (decision.restart) {
     text += saved_step_ >= 0 ? "; restarting from step " + std::to_string(saved_step_) : "; restarting from the start";
     text += ", restart " + std::to_string(decision.restart_number) + " of " + std::to_string(policy_->max_restarts());
   }
-  if (files_->journal() != nullptr) emit_json(failure_record(*result.verdict, decision, text));
+  if (journal() != nullptr) emit_json(failure_record(*result.verdict, decision, text));
   if (!decision.restart) return finish(outcome_of(result, decision, context()));
   for (const auto& sink : options_.sinks) sink->notice(text);
   supervisor_.reset();
+  if (stop_reason_ != StopReason::kNone) return stopped_between_attempts(stop_reason_);
   on_agent_ready();
 }
 
@@ -201,14 +215,15 @@ void ControllerRun::finish(Outcome outcome) {
   supervisor_.reset();
   outcome_ = std::move(outcome);
   loop_.stop();
-  if (files_->journal() == nullptr) return;
+  background_->drain();
+  if (journal() == nullptr) return;
   lock_->keep_directories();
   try {
     Json end = {{"kind", "end"}};
     for (const char* key : {"outcome", "exit_code", "resumable", "step", "saved_step"})
       end[key] = outcome_->result[key];
     emit_json(end);
-    files_->journal()->sync();
+    journal()->sync();
     files_->write_result(outcome_->result);
     outcome_->result_written = true;
   } catch (const Error& error) {

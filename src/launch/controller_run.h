@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "launch/agent_link.h"
+#include "launch/background.h"
 #include "launch/control_socket.h"
 #include "launch/controller.h"
 #include "launch/history.h"
-#include "launch/journal_sync.h"
 #include "launch/lock.h"
 #include "launch/outcome.h"
 #include "launch/restart_policy.h"
@@ -42,6 +42,7 @@ class ControllerRun {
   void pump();
   void prepare();
   void attempt_ended(const AttemptResult& result);
+  void after_failure(const AttemptResult& result, const RestartDecision& decision);
   void finish(Outcome outcome);
   void fail(const Error& error);
   // What a callback throws is the end of the run, never of the loop.
@@ -58,12 +59,14 @@ class ControllerRun {
 
   // records and people (controller_records.cpp)
   void take_record(const RankRecord& record);
+  Journal* journal() { return writing_start_ ? nullptr : files_->journal(); }
   void emit(const std::string& line, const std::string& kind);
   void emit_json(const Json& record);
   void note_checkpoint(const std::string& line);
   void sync_for(int agent, const RankSync& sync);
   void notice(const std::string& text);
-  void write_start(bool set_up_failed);
+  void write_start(bool set_up_failed, std::function<void()> then);
+  void after_start(const std::string& line, bool set_up_failed);
   Json start_record(bool set_up_failed) const;
   Json failure_record(const Verdict& verdict, const RestartDecision& decision, const std::string& text) const;
   OutcomeContext context() const;
@@ -90,12 +93,16 @@ class ControllerRun {
   std::unique_ptr<RunFiles> files_;
   std::unique_ptr<RestartPolicy> policy_;
   std::unique_ptr<ControlSocket> control_;
-  std::unique_ptr<JournalSync> journal_sync_;
+  std::unique_ptr<Background> background_;
   std::vector<std::unique_ptr<AgentLink>> agents_;
   std::unique_ptr<Supervisor> supervisor_;
   bool pumping_ = false;
+  bool writing_start_ = false;          // in the background: the journal is not ours now
+  std::optional<AttemptResult> ended_;  // meanwhile
+  int interrupts_ = 0;                  // Ctrl-C so far
 
   Json plan_json_;
+  Json plan_changes_ = Json::array();  // for the first start event
   ResumeRequest resume_;
   int attempt_ = 0;
   int64_t saved_step_ = -1;

@@ -46,19 +46,16 @@ Json RunFiles::plan_changes(const Json& plan) const {
 }
 
 std::string RunFiles::begin(const StartFiles& files, Json start, int attempt) {
-  if (journal_) {
-    const std::string line = journal_->append(start, attempt);
-    journal_->sync();
-    return line;
-  }
   try {
     if (files.move_checkpoints_aside) {
       const std::string moved_to = move_checkpoints_aside();
       if (!moved_to.empty()) start["checkpoints_moved_to"] = moved_to;
     }
-    replace("spec.yaml", files.spec_text);
-    replace("plan.json", files.plan.dump(2) + "\n");
-    open_journal();
+    if (!journal_) {
+      replace("spec.yaml", files.spec_text);
+      replace("plan.json", files.plan.dump(2) + "\n");
+      open_journal();
+    }
     const std::string line = journal_->append(start, attempt);
     journal_->sync();
     fs_.sync_directory(output_);

@@ -17,7 +17,7 @@ namespace gputrain {
 struct StartFiles {
   std::string spec_text;
   Json plan;                            // to_json(RunPlan)
-  bool move_checkpoints_aside = false;  // --resume never
+  bool move_checkpoints_aside = false;  // --resume never, the first time that ranks are ready
 };
 
 class RunFiles {

@@ -115,6 +115,18 @@ TEST_F(ControllerStopTest, CtrlCTwiceDoesNotWait) {
   EXPECT_EQ(result_["saved"], false);
 }
 
+TEST_F(ControllerStopTest, CtrlCTwiceHastensAnyStop) {
+  start_training(kCannotSave);
+  signal(SIGTERM);
+  ASSERT_TRUE(eventually([&] { return sink().find("preempted: saving") != std::string::npos; }));
+  signal(SIGINT);
+  poll(nullptr, 0, 100);
+  const auto before = real_clock().now();
+  signal(SIGINT);
+  EXPECT_EQ(wait(), 76);
+  EXPECT_LT(seconds_between(before, real_clock().now()), 1.5);
+}
+
 TEST_F(ControllerStopTest, StopRequestSavesAndIs77) {
   start_training();
   EXPECT_EQ(ask({{"request", "stop"}, {"now", false}}), Json({{"ok", true}}));

@@ -93,6 +93,20 @@ TEST_F(ControllerTest, ResumeNeverMovesOldCheckpointsAside) {
   EXPECT_EQ(events("start")[1]["checkpoints_moved_to"], "checkpoints.old-2");
 }
 
+TEST_F(ControllerTest, ResumeNeverHoldsOverAFailedSetUp) {
+  ASSERT_EQ(launch(""), 0);
+  std::filesystem::create_directories(output_ + "/checkpoints/step-00000003");
+  options_.resume.mode = "never";
+  EXPECT_EQ(launch(R"({"1@2": [{"signal": 9}]})"), 0);
+  EXPECT_TRUE(exists("checkpoints.old-1/step-00000003"));
+  const auto starts = events("start");
+  ASSERT_EQ(starts.size(), 3u);
+  EXPECT_EQ(starts[1]["set_up_failed"], true);
+  EXPECT_EQ(starts[1].contains("checkpoints_moved_to"), false);
+  EXPECT_EQ(starts[2]["resume"], "never");
+  EXPECT_EQ(starts[2]["checkpoints_moved_to"], "checkpoints.old-1");
+}
+
 TEST_F(ControllerTest, ASetUpErrorLeavesNoTrace) {
   EXPECT_EQ(
       launch(

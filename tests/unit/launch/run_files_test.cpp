@@ -69,14 +69,16 @@ TEST_F(RunFilesTest, NamesWhatThePlanAsksDifferently) {
                                                     {{"key", "train.gone"}, {"from", true}, {"to", nullptr}}}));
 }
 
-TEST_F(RunFilesTest, MovesCheckpointsAsideOnlyOnce) {
+TEST_F(RunFilesTest, MovesCheckpointsAsideWhenAskedAndThereAreAny) {
   earlier_launch();
   RunFiles files(real_file_system(), directory_.path(), clock_);
   EXPECT_THAT(files.begin({"s", plan_, true}, {{"kind", "start"}}, 2),
               HasSubstr(R"("checkpoints_moved_to":"checkpoints.old-1")"));
   EXPECT_TRUE(stdfs::exists(directory_ / "checkpoints.old-1/step-00000007"));
+  EXPECT_EQ(Json::parse(files.begin({"s", plan_, true}, {{"kind", "start"}}, 3)).contains("checkpoints_moved_to"),
+            false);
   stdfs::create_directories(directory_ / "checkpoints/step-00000009");
-  files.begin({"s", plan_, true}, {{"kind", "start"}}, 3);
+  files.begin({"s", plan_, false}, {{"kind", "start"}}, 4);
   EXPECT_TRUE(stdfs::exists(directory_ / "checkpoints/step-00000009"));
 }
 
