@@ -39,6 +39,11 @@ class FaultyFileSystem : public FileSystem {
     persistent_ = true;
   }
   void crash_at(int64_t k, PowerLoss loss) { arm(k, loss); }
+  // The power goes now, between two operations.
+  void lose_power(PowerLoss loss) {
+    loss_ = loss;
+    crashed_ = true;
+  }
   // Whether the armed operation was reached.
   bool triggered() const { return triggered_; }
   int64_t operations() const { return operations_; }

@@ -161,6 +161,9 @@ bool FaultsTest::try_at(int64_t k) {
   const bool claimed = attempt(store, scenario.save);
   if (!fs.triggered()) {
     EXPECT_TRUE(claimed);
+    if (fault.loss) fs.lose_power(*fault.loss);  // what was reported as saved is durable
+    fs.restart();
+    expect_good_state(chosen.directory, scenario, claimed);
     return false;
   }
   fs.restart();
