@@ -1,10 +1,10 @@
-// The attempt state machine with invented time: no process, no clock, no file.
-#include "launch/supervisor.h"
-
+// The attempt state machine: success and failures (supervisor_stop_test.cpp: stops).
 #include <csignal>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "supervisor_harness.h"
 
 namespace gputrain {
 namespace {
@@ -12,105 +12,9 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::SupervisorTest;
 using Kind = AttemptResult::Kind;
 using State = Supervisor::State;
-
-class SupervisorTest : public ::testing::Test {
- protected:
-  SupervisorTest() { make(1, 2); }
-
-  void make(int hosts, int ranks_per_host) {
-    LaunchPlan launch;
-    for (int host = 0; host < hosts; ++host)
-      launch.hosts.push_back({"host-" + std::to_string(host), ranks_per_host, {}, 1});
-    SupervisorConfig config;
-    config.plan = plan_attempt(launch, 3);
-    config.grace = milliseconds(30000);
-    config.start.run_id = "run";
-    now_ = MonotonicTime(std::chrono::hours(1));
-    supervisor_ = std::make_unique<Supervisor>(std::move(config), now_);
-    hosts_ = hosts;
-    ranks_ = hosts * ranks_per_host;
-    sent_.clear();
-    result_.reset();
-    prepared_ = 0;
-    take();
-  }
-
-  // Collects what came out: "Kill>0" is Kill to agent 0.
-  void take() {
-    for (const auto& action : supervisor_->take_actions()) {
-      if (const auto* send = std::get_if<SendAction>(&action)) {
-        sent_.push_back(std::string(message_name(send->message)) + ">" + std::to_string(send->agent));
-        last_ = send->message;
-      } else if (const auto* finish = std::get_if<FinishAction>(&action)) {
-        ASSERT_FALSE(result_) << "finished twice";
-        result_ = finish->result;
-      } else {
-        ++prepared_;
-      }
-    }
-  }
-  std::vector<std::string> sent() { return std::exchange(sent_, {}); }
-
-  int agent_of(int rank) { return supervisor_->plan().agent_of(rank); }
-  void from_rank(int rank, const Message& message) {
-    supervisor_->on_message(agent_of(rank), message, now_);
-    take();
-  }
-  void started(int rank) { from_rank(rank, RankStarted{3, rank, 100 + rank}); }
-  void ready(int rank, Json body = Json::object()) { from_rank(rank, RankReady{3, rank, std::move(body)}); }
-  void error(int rank, ErrorKind kind) { from_rank(rank, RankError{3, rank, {kind, "m", "", ""}, {5, "forward", 0}}); }
-  void done(int rank, Json body) { from_rank(rank, RankDone{3, rank, std::move(body)}); }
-  void exited(int rank, int code, int signal = 0, bool by_us = false) {
-    RankExited message;
-    message.attempt = 3;
-    message.rank = rank;
-    message.pid = 100 + rank;
-    message.code = code;
-    message.signal = signal;
-    message.killed_by_us = by_us;
-    from_rank(rank, message);
-  }
-  void killed(int rank) { exited(rank, 0, SIGKILL, true); }
-  void pass(milliseconds time) {
-    now_ += time;
-    supervisor_->on_time(now_);
-    take();
-  }
-  void stop(StopReason reason) {
-    supervisor_->stop(reason, now_);
-    take();
-  }
-  void listening() {
-    supervisor_->on_message(agent_of(0), Listening{3, "127.0.0.1", 4000, ""}, now_);
-    take();
-  }
-  void run_until_ready(Json body = {{"step", 10}}) {
-    listening();
-    for (int rank = 0; rank < ranks_; ++rank) started(rank);
-    for (int rank = 0; rank < ranks_; ++rank) ready(rank, rank == 0 ? body : Json::object());
-  }
-  void run_until_going() {
-    run_until_ready();
-    supervisor_->go(now_);
-    take();
-    sent_.clear();
-  }
-  static Json complete(int64_t step = 30) {
-    return {{"outcome", "complete"}, {"step", step}, {"saved_step", step}, {"final", {{"accuracy", 0.5}}}};
-  }
-  static Json stopped(int64_t step, int64_t saved, const char* reason = "preempted") {
-    return {{"outcome", "stopped"}, {"reason", reason}, {"step", step}, {"saved_step", saved}};
-  }
-
-  std::unique_ptr<Supervisor> supervisor_;
-  MonotonicTime now_;
-  int hosts_ = 1, ranks_ = 2, prepared_ = 0;
-  std::vector<std::string> sent_;
-  Message last_;
-  std::optional<AttemptResult> result_;
-};
 
 TEST_F(SupervisorTest, ConductsAnAttempt) {
   make(2, 2);
@@ -323,161 +227,6 @@ TEST_F(SupervisorTest, UnkillableProcessesAreNamedAfterTenSeconds) {
   EXPECT_EQ(result_->verdict->exit_code, 3);
 }
 
-TEST_F(SupervisorTest, AStopSavesAndReleases) {
-  run_until_going();
-  stop(StopReason::kPreempted);
-  EXPECT_THAT(sent(), ElementsAre("Stop>0"));
-  EXPECT_EQ(std::get<Stop>(last_).grace_ms, 30000);
-  EXPECT_EQ(*supervisor_->deadline() - now_, milliseconds(31000));
-  done(0, stopped(17, 17));
-  done(1, stopped(17, -1));
-  EXPECT_THAT(sent(), ElementsAre("Release>0"));
-  exited(0, 0);
-  exited(1, 0);
-  EXPECT_EQ(result_->kind, Kind::kStopped);
-  EXPECT_EQ(result_->reason, StopReason::kPreempted);
-  EXPECT_TRUE(result_->saved);
-  EXPECT_EQ(result_->step, 17);
-}
-
-TEST_F(SupervisorTest, NothingNewIsSavedEnough) {
-  run_until_going();  // resumed at step 10
-  stop(StopReason::kPreempted);
-  done(0, stopped(10, -1));
-  done(1, stopped(10, -1));
-  exited(0, 0);
-  exited(1, 0);
-  EXPECT_TRUE(result_->saved);
-}
-
-TEST_F(SupervisorTest, AStopWithoutASaveIsNotSaved) {
-  run_until_going();
-  stop(StopReason::kUserStop);
-  done(0, stopped(17, 14));
-  done(1, stopped(17, -1));
-  exited(0, 0);
-  exited(1, 0);
-  EXPECT_FALSE(result_->saved);
-  EXPECT_EQ(result_->reason, StopReason::kUserStop);
-}
-
-TEST_F(SupervisorTest, AtGraceAndOneSecondItKills) {
-  run_until_going();
-  stop(StopReason::kPreempted);
-  sent();
-  pass(milliseconds(30999));
-  EXPECT_THAT(sent(), IsEmpty());
-  pass(milliseconds(1));
-  EXPECT_THAT(sent(), ElementsAre("Kill>0"));
-  killed(0);
-  killed(1);
-  EXPECT_EQ(result_->kind, Kind::kStopped);
-  EXPECT_FALSE(result_->saved);
-  EXPECT_FALSE(result_->verdict);
-}
-
-TEST_F(SupervisorTest, TheAgentsOwnDeadlineEndsTheOtherHosts) {
-  make(2, 1);
-  run_until_going();
-  stop(StopReason::kPreempted);
-  sent();
-  killed(0);
-  EXPECT_THAT(sent(), ElementsAre("Kill>0", "Kill>1"));
-  killed(1);
-  EXPECT_EQ(result_->kind, Kind::kStopped);
-  EXPECT_FALSE(result_->saved);
-}
-
-TEST_F(SupervisorTest, AStopBeforeGoHasNothingToSave) {
-  run_until_ready();
-  stop(StopReason::kInterrupted);
-  EXPECT_THAT(sent().back(), "Kill>0");
-  killed(0);
-  killed(1);
-  EXPECT_EQ(result_->kind, Kind::kStopped);
-  EXPECT_TRUE(result_->saved);
-  EXPECT_FALSE(result_->went);
-}
-
-TEST_F(SupervisorTest, AStopBeforeAnyProcessEndsAtOnce) {
-  stop(StopReason::kPreempted);
-  ASSERT_TRUE(result_);
-  EXPECT_TRUE(result_->saved);
-}
-
-TEST_F(SupervisorTest, ARankThatWasAskedBehindOurBackStopsAll) {
-  make(2, 1);
-  run_until_going();
-  done(1, stopped(17, -1));
-  EXPECT_THAT(sent(), ElementsAre("Stop>0", "Stop>1"));
-  EXPECT_EQ(std::get<Stop>(last_).reason, StopReason::kPreempted);
-  done(0, stopped(17, 17));
-  exited(0, 0);
-  exited(1, 0);
-  EXPECT_EQ(result_->reason, StopReason::kPreempted);
-  EXPECT_TRUE(result_->saved);
-}
-
-TEST_F(SupervisorTest, AnAgentsNoticeStopsAll) {
-  run_until_going();
-  supervisor_->on_message(0, AgentNotice{StopReason::kPreempted}, now_);
-  take();
-  EXPECT_THAT(sent(), ElementsAre("Stop>0"));
-}
-
-TEST_F(SupervisorTest, AFailureWhileStoppingIsNotSaved) {
-  run_until_going();
-  stop(StopReason::kPreempted);
-  exited(1, 0, SIGKILL);
-  killed(0);
-  EXPECT_EQ(result_->kind, Kind::kStopped);
-  EXPECT_FALSE(result_->saved);
-  EXPECT_EQ(result_->verdict->rank, 1);
-}
-
-TEST_F(SupervisorTest, AFailureAfterRankZeroHasSavedIsSaved) {
-  run_until_going();
-  stop(StopReason::kPreempted);
-  done(0, stopped(17, 17));
-  exited(1, 0, SIGKILL);
-  killed(0);
-  EXPECT_EQ(result_->kind, Kind::kStopped);
-  EXPECT_TRUE(result_->saved);
-}
-
-TEST_F(SupervisorTest, AStopThatComesWithTheLastStepIsComplete) {
-  run_until_going();
-  stop(StopReason::kPreempted);
-  done(0, complete());
-  done(1, complete());
-  exited(0, 0);
-  exited(1, 0);
-  EXPECT_EQ(result_->kind, Kind::kComplete);
-}
-
-TEST_F(SupervisorTest, AStopDuringAFailureIsNoRestart) {
-  run_until_going();
-  exited(1, 0, SIGKILL);
-  stop(StopReason::kUserStop);
-  killed(0);
-  EXPECT_EQ(result_->kind, Kind::kStopped);
-  EXPECT_EQ(result_->reason, StopReason::kUserStop);
-  EXPECT_FALSE(result_->saved);
-}
-
-TEST_F(SupervisorTest, KillNowDoesNotSave) {
-  run_until_going();
-  stop(StopReason::kInterrupted);
-  sent();
-  supervisor_->kill_now(StopReason::kInterrupted, now_);
-  take();
-  EXPECT_THAT(sent(), ElementsAre("Kill>0"));
-  killed(0);
-  killed(1);
-  EXPECT_EQ(result_->kind, Kind::kStopped);
-  EXPECT_FALSE(result_->saved);
-}
-
 TEST_F(SupervisorTest, AlreadyCompleteEndsAtTheFirstWordOfRankZero) {
   listening();
   sent();
@@ -535,17 +284,6 @@ TEST_F(SupervisorTest, ForeignMessagesAreIgnored) {
   take();
   EXPECT_THAT(sent(), IsEmpty());
   EXPECT_EQ(supervisor_->state(), State::kRunning);
-}
-
-TEST_F(SupervisorTest, APauseMovesTheDeadline) {
-  run_until_going();
-  stop(StopReason::kPreempted);
-  sent();
-  supervisor_->shift(std::chrono::hours(1));
-  pass(std::chrono::hours(1));
-  EXPECT_THAT(sent(), IsEmpty());
-  pass(milliseconds(31000));
-  EXPECT_THAT(sent(), ElementsAre("Kill>0"));
 }
 
 TEST(AttemptPlanTest, NumbersRanksHostByHost) {
