@@ -2,7 +2,8 @@
 #
 # -fPIC everywhere (executables too) so that one precompiled header serves libraries, tests and programs:
 # GCC refuses a PCH whose code model differs from the translation unit's.
-add_compile_options(-fPIC -Wall -Wextra -Wno-unused-parameter -Wno-restrict)  # -Wrestrict: false positives of g++ 12 on std::string +
+# -Wrestrict and -Wstringop-overflow: false positives of g++ 12 on std::string's operator+.
+add_compile_options(-fPIC -Wall -Wextra -Wno-unused-parameter -Wno-restrict -Wno-stringop-overflow)
 # nlohmann-json, spdlog: system packages, found through Config files. _GLIBCXX_ASSERTIONS costs nothing measurable in the
 # core half; LibTorch is compiled without it, which is ABI-compatible.
 find_program(GPUTRAIN_CCACHE ccache)

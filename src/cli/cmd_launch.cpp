@@ -86,7 +86,10 @@ int launch(const LaunchFlags& flags) {
   options.keep_output = !flags.smoke;
   options.resume_command = flags.config.empty() ? "" : "gputrain launch " + flags.config;
   show_start(plan, spec, notices, flags.config);
-  return report(run_controller(options), flags.json);
+  const Outcome outcome = run_controller(options);
+  const int code = report(outcome, flags.json);
+  if (code == 0 && !flags.smoke) std::cerr << show_end(plan, flags.config);
+  return code;
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "cli/show.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
-#include <map>
 
 #include <unistd.h>
 
@@ -24,7 +26,55 @@ std::string ranks_text(const RunPlan& plan) {
          (gpus ? "GPU over NCCL" : "CPU over Gloo, " + plural(launch.omp_threads, "thread") + " each");
 }
 
+// What the end of a run says, read back from events.jsonl.
+struct RunFacts {
+  Json evaluation, checkpoint;        // newest records; null when there is none
+  std::vector<double> samples_per_s;  // of the newest attempt's step records
+};
+
+RunFacts read_facts(const std::string& output) {
+  RunFacts facts;
+  std::ifstream events(output + "/events.jsonl");
+  for (std::string line; std::getline(events, line);) {
+    Json record = Json::parse(line, nullptr, false);
+    const std::string kind = record.is_object() ? record.value("kind", "") : "";
+    if (kind == "start") facts.samples_per_s.clear();
+    if (kind == "step") facts.samples_per_s.push_back(number_from_json(record["samples_per_s"]));
+    if (kind == "eval") facts.evaluation = std::move(record);
+    if (kind == "checkpoint") facts.checkpoint = std::move(record);
+  }
+  return facts;
+}
+
+std::string evaluation_text(const Json& record) {
+  std::string text = "step " + dump_line(record["step"]);
+  for (const auto& [name, value] : record.items()) {
+    if (value.is_number_float() && name != "mono_s" && name != "seconds") {
+      text += ", " + name + " " + format_number(value.get<double>());
+    }
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string show_end(const RunPlan& plan, const std::string& config) {
+  RunFacts facts = read_facts(plan.output);
+  std::vector<std::vector<std::string>> rows;
+  if (facts.evaluation.is_object()) rows.push_back({"  validation", evaluation_text(facts.evaluation)});
+  if (!facts.samples_per_s.empty()) {
+    const auto middle = facts.samples_per_s.begin() + static_cast<std::ptrdiff_t>(facts.samples_per_s.size() / 2);
+    std::nth_element(facts.samples_per_s.begin(), middle, facts.samples_per_s.end());
+    rows.push_back({"  throughput", format_number(std::round(*middle)) + " samples/s (median over steps)"});
+  }
+  if (facts.checkpoint.is_object()) rows.push_back({"  checkpoint", facts.checkpoint.value("path", "")});
+  rows.push_back({"  logs", plan.output + "/logs, records in " + plan.output + "/events.jsonl"});
+  if (plan.train.epochs) {
+    rows.push_back(
+        {"  continue", "gputrain launch " + config + " --set train.epochs=" + std::to_string(2 * *plan.train.epochs)});
+  }
+  return render_table(rows);
+}
 
 std::vector<std::shared_ptr<Sink>> sinks_for_people() {
   const bool terminal = stderr_is_terminal();

@@ -17,6 +17,9 @@ std::vector<std::shared_ptr<Sink>> sinks_for_people();
 // default.
 void show_start(const RunPlan& plan, const Spec& spec, const std::vector<Notice>& notices, const std::string& config);
 
+// After a finished run, from its events: newest evaluation, throughput, where checkpoint and logs are, how to go on.
+std::string show_end(const RunPlan& plan, const std::string& config);
+
 // Throws ErrorList when OUTPUT holds checkpoints of a run whose model, data, global batch, ... differ from `plan`: with
 // file and line for each item. (The workers check again against the checkpoint itself.)
 void refuse_changed_identity(const RunPlan& plan, const Spec& spec);
