@@ -17,6 +17,7 @@ const Json* find_source(const Spec& spec, const std::string& role) {
 
 std::string dims_text(const std::vector<int64_t>& dims) {
   std::vector<std::string> words;
+  words.reserve(dims.size());
   for (int64_t dim : dims) words.push_back(std::to_string(dim));
   return "[" + join(words, ", ") + "]";
 }

@@ -212,6 +212,12 @@ Rows train_rows() {
        .words = {"auto"},
        .least = 1,
        .most = 1 << 30},
+  };
+}
+
+Rows numeric_rows() {
+  const auto may_change = OnResume::kMayChange;
+  return {
       {.key = "train.precision",
        .type = Type::kChoice,
        .fallback = "fp32",
@@ -318,7 +324,8 @@ Rows record_rows() {
 std::span<const Field> fields() {
   static const Rows rows = [] {
     Rows all;
-    for (auto part : {run_rows, launch_rows, model_rows, data_rows, train_rows, optimizer_rows, record_rows}) {
+    for (auto part :
+         {run_rows, launch_rows, model_rows, data_rows, train_rows, numeric_rows, optimizer_rows, record_rows}) {
       Rows more = part();
       all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     }

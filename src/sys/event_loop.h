@@ -1,6 +1,7 @@
 #pragma once
-// One thread's reactor over epoll: file descriptors, timers, signals (signalfd), child exits (pidfd). The controller and the agents
-// are each one loop; callbacks run one at a time on the thread in run(), and may add or remove anything, themselves included.
+// One thread's reactor over epoll: file descriptors, timers, signals (signalfd), child exits (pidfd). The controller
+// and the agents are each one loop; callbacks run one at a time on the thread in run(), and may add or remove anything,
+// themselves included.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -28,8 +29,8 @@ class EventLoop {
   TimerId after(std::chrono::milliseconds delay, Callback callback);  // one shot, monotonic clock
   void cancel(TimerId id);                                            // unknown or fired ids are ignored
 
-  // Blocks these signals for the process and delivers them here. Call once, before any other thread exists. Children must
-  // get their mask back (sys/process.h does).
+  // Blocks these signals for the process and delivers them here. Call once, before any other thread exists. Children
+  // must get their mask back (sys/process.h does).
   void watch_signals(const std::vector<int>& signals, std::function<void(int)> callback);
 
   void run();   // until stop()

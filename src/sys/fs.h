@@ -1,8 +1,10 @@
 #pragma once
-// The file system behind a small interface, so that tests can fail or crash it at the k-th operation (tests/support/faulty_fs.h).
+// The file system behind a small interface, so that tests can fail or crash it at the k-th operation
+// (tests/support/faulty_fs.h).
 //
-// Every method throws Error of kind kOutput ("cannot write PATH: No space left on device") unless it says otherwise; callers that
-// know better (a checkpoint, a data set) catch and re-throw with their own kind. Thread-safe unless an object says otherwise.
+// Every method throws Error of kind kOutput ("cannot write PATH: No space left on device") unless it says otherwise;
+// callers that know better (a checkpoint, a data set) catch and re-throw with their own kind. Thread-safe unless an
+// object says otherwise.
 #include <cstdint>
 #include <memory>
 #include <span>

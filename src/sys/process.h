@@ -1,26 +1,27 @@
 #pragma once
-// Starting and ending processes. Containment: a process group of its own, PDEATHSIG=SIGKILL (from the calling thread, which must
-// live as long as the child may), a subreaper for grandchildren. Kills go to pids and groups this program started, never to patterns.
+// Starting and ending processes. Containment: a process group of its own, PDEATHSIG=SIGKILL (from the calling thread,
+// which must live as long as the child may), a subreaper for grandchildren. Kills go to pids and groups this program
+// started, never to patterns.
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <sys/types.h>
-#include <cstdint>
 
 #include "util/error.h"
 
 namespace gputrain {
 
 struct SpawnOptions {
-  std::vector<std::string> argv;                            // argv[0] is a path, or a name looked up in PATH
-  std::vector<std::pair<std::string, std::string>> env;     // added to, or replacing, this process's environment
-  std::vector<std::pair<int, int>> fds;                     // {ours, theirs}: inherited as that number; everything else closes on exec
-  int stdin_fd = -1, stdout_fd = -1, stderr_fd = -1;        // -1: /dev/null for stdin, inherited for the others
-  bool own_group = true;                                    // setpgid(0, 0): signals to our terminal's group do not reach it
-  bool die_with_parent = true;                              // PDEATHSIG = SIGKILL, with the getppid() race closed
-  std::vector<int> blocked_signals;                         // blocked when the program starts (all others unblocked, default action)
-  std::string working_directory;                            // "" = ours
+  std::vector<std::string> argv;                         // argv[0] is a path, or a name looked up in PATH
+  std::vector<std::pair<std::string, std::string>> env;  // added to, or replacing, this process's environment
+  std::vector<std::pair<int, int>> fds;  // {ours, theirs}: inherited as that number; everything else closes on exec
+  int stdin_fd = -1, stdout_fd = -1, stderr_fd = -1;  // -1: /dev/null for stdin, inherited for the others
+  bool own_group = true;                              // setpgid(0, 0): signals to our terminal's group do not reach it
+  bool die_with_parent = true;                        // PDEATHSIG = SIGKILL, with the getppid() race closed
+  std::vector<int> blocked_signals;  // blocked when the program starts (all others unblocked, default action)
+  std::string working_directory;     // "" = ours
 };
 
 struct Child {
@@ -34,37 +35,40 @@ struct SpawnError : Error {
   int error_number;
 };
 
-// Throws SpawnError when exec fails (reported over a pipe, so a bad path is known here and not by exit 127). A file without "#!"
-// that is no executable fails (ENOEXEC); no shell is tried. `fds` and the stdio descriptors may be in any state of CLOEXEC.
+// Throws SpawnError when exec fails (reported over a pipe, so a bad path is known here and not by exit 127). A file
+// without "#!" that is no executable fails (ENOEXEC); no shell is tried. `fds` and the stdio descriptors may be in any
+// state of CLOEXEC.
 Child spawn(const SpawnOptions& options);
 
 struct ExitStatus {
   int code = 0;
-  int signal = 0;       // 0 = exited with `code`
+  int signal = 0;  // 0 = exited with `code`
   long max_rss_kib = 0;
 };
-// Reaps a child that has ended (its pidfd is readable). Blocks otherwise. Throws Error(kInternal) when it is not our child.
+// Reaps a child that has ended (its pidfd is readable). Blocks otherwise. Throws Error(kInternal) when it is not our
+// child.
 ExitStatus reap(const Child& child);
 bool has_ended(const Child& child);  // without reaping it
 
-// SIGKILL etc. to the whole group of a child started with own_group. A group that is gone is success. Only before the child is
-// reaped: until then its number cannot belong to somebody else.
+// SIGKILL etc. to the whole group of a child started with own_group. A group that is gone is success. Only before the
+// child is reaped: until then its number cannot belong to somebody else.
 void signal_group(pid_t pid, int signal_number);
 
 // This process becomes the reaper of orphaned descendants (PR_SET_CHILD_SUBREAPER).
 void become_subreaper();
 // All living descendants of this process, read from /proc.
 std::vector<pid_t> descendants();
-// Reaps dead children that a subreaper has inherited, but none of `keep` (children that somebody will reap()): it stops at the first
-// of those, so call it again later. Cheap: one system call when there is nothing to do.
+// Reaps dead children that a subreaper has inherited, but none of `keep` (children that somebody will reap()): it stops
+// at the first of those, so call it again later. Cheap: one system call when there is nothing to do.
 void reap_orphans(const std::vector<pid_t>& keep);
-// Start time of a process in clock ticks since boot (/proc/PID/stat field 22), 0 when there is none: with the pid it names a process for good.
+// Start time of a process in clock ticks since boot (/proc/PID/stat field 22), 0 when there is none: with the pid it
+// names a process for good.
 uint64_t process_start_time(pid_t pid);
 
 std::string executable_directory();  // of /proc/self/exe
 std::string boot_id();
 std::string host_name();
-int cpu_count();                     // from the affinity mask, not the machine
-void ignore_sigpipe();               // first thing in every process: Gloo writes without MSG_NOSIGNAL
+int cpu_count();        // from the affinity mask, not the machine
+void ignore_sigpipe();  // first thing in every process: Gloo writes without MSG_NOSIGNAL
 
 }  // namespace gputrain

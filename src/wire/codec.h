@@ -1,5 +1,6 @@
 #pragma once
-// Frames: magic "GPTW", u16 version, u16 message type, u32 payload length, payload (JSON, UTF-8); little-endian. WIRE.md has golden bytes.
+// Frames: magic "GPTW", u16 version, u16 message type, u32 payload length, payload (JSON, UTF-8); little-endian.
+// WIRE.md has golden bytes.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,8 +19,8 @@ std::string encode(const Message& message);
 class Decoder {
  public:
   void feed(std::string_view bytes);
-  // The next whole message; nullopt when more bytes are needed. Throws Error(kInternal) that says what is wrong (bad magic, other
-  // version, payload too large, unknown type, malformed body); the decoder is unusable afterwards.
+  // The next whole message; nullopt when more bytes are needed. Throws Error(kInternal) that says what is wrong (bad
+  // magic, other version, payload too large, unknown type, malformed body); the decoder is unusable afterwards.
   std::optional<Message> next();
   size_t last_frame_bytes() const { return last_frame_bytes_; }  // header and payload of the message that next() gave
 

@@ -2,12 +2,13 @@
 // Names in the environment and inherited file descriptors: the contract between agent and worker beyond the messages.
 namespace gputrain::env {
 
-inline constexpr int kWorkerSocketFd = 3;    // the worker's end of the socket pair
-inline constexpr int kProgressPageFd = 4;    // memfd holding a ProgressPage
-inline constexpr int kStoreListenFd = 5;     // rank 0 only: the listening socket for c10d::TCPStore
+inline constexpr int kWorkerSocketFd = 3;  // the worker's end of the socket pair
+inline constexpr int kProgressPageFd = 4;  // memfd holding a ProgressPage
+inline constexpr int kStoreListenFd = 5;   // rank 0 only: the listening socket for c10d::TCPStore
 
-// Internal, for tests (documented in CONTRIBUTING.md). HOLD=phase@step: the rank that enters `phase` of `step` waits there until a
-// stop is asked or it is killed; GPUTRAIN_INTERNAL_HOLD_RANK limits it to one rank. HOLD_ONCE=PATH: hold only if PATH can be created.
+// Internal, for tests (documented in CONTRIBUTING.md). HOLD=phase@step: the rank that enters `phase` of `step` waits
+// there until a stop is asked or it is killed; GPUTRAIN_INTERNAL_HOLD_RANK limits it to one rank. HOLD_ONCE=PATH: hold
+// only if PATH can be created.
 inline constexpr char kHold[] = "GPUTRAIN_INTERNAL_HOLD";
 inline constexpr char kHoldRank[] = "GPUTRAIN_INTERNAL_HOLD_RANK";
 inline constexpr char kHoldOnce[] = "GPUTRAIN_INTERNAL_HOLD_ONCE";

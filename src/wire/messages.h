@@ -6,8 +6,8 @@
 //
 // One attempt, in order:
 //   agent:      AgentHello                                    (once a connection; agents outlive attempts)
-//   controller: Listen -> rank 0's agent: Listening           (a fresh store port, bound by the agent, passed to rank 0 as an open fd)
-//   controller: Start -> each agent starts its ranks: RankStarted; worker: WorkerHello; agent: Assign
+//   controller: Listen -> rank 0's agent: Listening           (a fresh store port, bound by the agent, passed to rank 0
+//   as an open fd) controller: Start -> each agent starts its ranks: RankStarted; worker: WorkerHello; agent: Assign
 //   worker:     Ready or WorkerError (relayed as RankReady / RankError)
 //   controller: when all are ready: Go (relayed) -> Record, Sync/Synced ... -> Done (relayed as RankDone)
 //   controller: when all are done: Release (relayed) -> the workers exit 0 -> RankExited
@@ -42,34 +42,85 @@ struct ProgressSnapshot {
 };
 
 // ---- agent -> controller ----
-struct AgentHello { std::string version; int pid = 0; std::string host; int cores = 0; int gpus = 0; std::string boot_id; };
-struct Listening { int attempt = 0; std::string address; int port = 0; std::string problem; };  // problem: why there is no port
-struct RankStarted { int attempt = 0; int rank = 0; int pid = 0; };
-struct RankReady { int attempt = 0; int rank = 0; Json ready; };         // ready: see Ready
-struct RankError { int attempt = 0; int rank = 0; WireError error; ProgressSnapshot progress; };
-struct RankRecord { int attempt = 0; int rank = 0; std::string record; };  // record: one JSON object as text, not parsed by agents
-struct RankSync { int attempt = 0; int rank = 0; int64_t id = 0; };
-struct RankDone { int attempt = 0; int rank = 0; Json done; };           // done: see Done
+struct AgentHello {
+  std::string version;
+  int pid = 0;
+  std::string host;
+  int cores = 0;
+  int gpus = 0;
+  std::string boot_id;
+};
+struct Listening {
+  int attempt = 0;
+  std::string address;
+  int port = 0;
+  std::string problem;
+};  // problem: why there is no port
+struct RankStarted {
+  int attempt = 0;
+  int rank = 0;
+  int pid = 0;
+};
+struct RankReady {
+  int attempt = 0;
+  int rank = 0;
+  Json ready;
+};  // ready: see Ready
+struct RankError {
+  int attempt = 0;
+  int rank = 0;
+  WireError error;
+  ProgressSnapshot progress;
+};
+struct RankRecord {
+  int attempt = 0;
+  int rank = 0;
+  std::string record;
+};  // record: one JSON object as text, not parsed by agents
+struct RankSync {
+  int attempt = 0;
+  int rank = 0;
+  int64_t id = 0;
+};
+struct RankDone {
+  int attempt = 0;
+  int rank = 0;
+  Json done;
+};  // done: see Done
 struct RankExited {
   int attempt = 0;
   int rank = 0;
   int pid = 0;
-  int code = 0;              // exit status; 0 when a signal ended it
-  int signal = 0;            // terminating signal, 0 = exited
-  bool killed_by_us = false; // the agent sent the signal
-  bool oom_killed = false;   // the kernel's OOM killer did
-  int exec_errno = 0;        // the program could not be executed at all
-  ProgressSnapshot progress; // last known
-  std::string log_path;      // where its output is ("" when the attempt never went)
-  std::string log_tail;      // last lines of its output
-  int64_t unix_micros = 0;   // when the agent saw it
+  int code = 0;               // exit status; 0 when a signal ended it
+  int signal = 0;             // terminating signal, 0 = exited
+  bool killed_by_us = false;  // the agent sent the signal
+  bool oom_killed = false;    // the kernel's OOM killer did
+  int exec_errno = 0;         // the program could not be executed at all
+  ProgressSnapshot progress;  // last known
+  std::string log_path;       // where its output is ("" when the attempt never went)
+  std::string log_tail;       // last lines of its output
+  int64_t unix_micros = 0;    // when the agent saw it
 };
-struct AgentNotice { StopReason reason = StopReason::kPreempted; };      // the agent itself got SIGTERM or a preemption notice
+struct AgentNotice {
+  StopReason reason = StopReason::kPreempted;
+};  // the agent itself got SIGTERM or a preemption notice
 
 // ---- controller -> agent ----
-struct Listen { int attempt = 0; std::string address = "127.0.0.1"; int64_t lease_ms = 2000; };  // lease: silence after which an agent ends its ranks
-struct SlotAssignment { int rank = 0; int local_rank = 0; int device = -1; int threads = 1; };  // device -1 = CPU
-struct ResumeRequest { std::string mode = "auto"; std::string path; };   // auto | never | path
+struct Listen {
+  int attempt = 0;
+  std::string address = "127.0.0.1";
+  int64_t lease_ms = 2000;
+};  // lease: silence after which an agent ends its ranks
+struct SlotAssignment {
+  int rank = 0;
+  int local_rank = 0;
+  int device = -1;
+  int threads = 1;
+};  // device -1 = CPU
+struct ResumeRequest {
+  std::string mode = "auto";
+  std::string path;
+};  // auto | never | path
 struct Start {
   int attempt = 0;
   std::string run_id;
@@ -77,56 +128,88 @@ struct Start {
   std::string store_address;
   int store_port = 0;
   ResumeRequest resume;
-  Json plan;                           // to_json(RunPlan)
-  std::vector<SlotAssignment> slots;   // this agent's ranks
-  std::string worker;                  // path of gputrain-worker; "" = the agent's own choice
-  int group_rank = 0;                  // this agent's index (GROUP_RANK of the torchrun environment)
+  Json plan;                          // to_json(RunPlan)
+  std::vector<SlotAssignment> slots;  // this agent's ranks
+  std::string worker;                 // path of gputrain-worker; "" = the agent's own choice
+  int group_rank = 0;                 // this agent's index (GROUP_RANK of the torchrun environment)
   int64_t lease_ms = 2000;
 };
-struct Go { int attempt = 0; };                                          // also: open log files under the output directory now
-struct Stop { int attempt = 0; StopReason reason = StopReason::kPreempted; int64_t grace_ms = 0; };
-struct Kill { int attempt = 0; };                                        // SIGKILL all ranks of the attempt
-struct Release { int attempt = 0; };
-struct Pause {};                                                         // SIGTSTP: stop ranks, freeze leases
+struct Go {
+  int attempt = 0;
+};  // also: open log files under the output directory now
+struct Stop {
+  int attempt = 0;
+  StopReason reason = StopReason::kPreempted;
+  int64_t grace_ms = 0;
+};
+struct Kill {
+  int attempt = 0;
+};  // SIGKILL all ranks of the attempt
+struct Release {
+  int attempt = 0;
+};
+struct Pause {};  // SIGTSTP: stop ranks, freeze leases
 struct Continue {};
-struct Credit { int64_t bytes = 0; };                                    // the agent may send that many more bytes of RankRecord
-struct Synced { int attempt = 0; int rank = 0; int64_t id = 0; };        // all records before Sync `id` are in events.jsonl
-struct Bye {};                                                           // kill what is left and exit
-struct Heartbeat { int64_t sequence = 0; };                              // both ways, once a second
+struct Credit {
+  int64_t bytes = 0;
+};  // the agent may send that many more bytes of RankRecord
+struct Synced {
+  int attempt = 0;
+  int rank = 0;
+  int64_t id = 0;
+};              // all records before Sync `id` are in events.jsonl
+struct Bye {};  // kill what is left and exit
+struct Heartbeat {
+  int64_t sequence = 0;
+};  // both ways, once a second
 
 // ---- agent -> worker ----
 struct Assign {
   int attempt = 0;
   std::string run_id;
   int rank = 0, world_size = 1, local_rank = 0, local_world_size = 1;
-  int device = -1;                     // among the devices this process sees (CUDA_VISIBLE_DEVICES is set: always 0); -1 = CPU
+  int device = -1;  // among the devices this process sees (CUDA_VISIBLE_DEVICES is set: always 0); -1 = CPU
   int threads = 1;
   std::string store_address;
   int store_port = 0;
-  int store_fd = -1;                   // rank 0: the listening socket, inherited; others -1
+  int store_fd = -1;  // rank 0: the listening socket, inherited; others -1
   ResumeRequest resume;
   Json plan;
 };
 
 // ---- worker -> agent ----
-struct WorkerHello { std::string version; int pid = 0; };
-// {step: where training continues (0 = from the start), resumed_from, rejected: [{checkpoint, why}], complete, total_steps,
+struct WorkerHello {
+  std::string version;
+  int pid = 0;
+};
+// {step: where training continues (0 = from the start), resumed_from, rejected: [{checkpoint, why}], complete,
+// total_steps,
 //  steps_per_epoch, samples, parameters, notices: [text], fingerprint: {...}}
-struct Ready { Json body; };
-struct WorkerError { WireError error; };
-struct Record { std::string json; };                                     // one line for events.jsonl, without ts/mono_s/attempt
-struct Sync { int64_t id = 0; };                                         // asks for Synced: sent before a checkpoint is committed
+struct Ready {
+  Json body;
+};
+struct WorkerError {
+  WireError error;
+};
+struct Record {
+  std::string json;
+};  // one line for events.jsonl, without ts/mono_s/attempt
+struct Sync {
+  int64_t id = 0;
+};  // asks for Synced: sent before a checkpoint is committed
 // {outcome: "complete" | "stopped", reason: to_string(StopReason), step, saved_step (-1 = none), final: {...metrics}}
-struct Done { Json body; };
+struct Done {
+  Json body;
+};
 
-using Message = std::variant<AgentHello, Listening, RankStarted, RankReady, RankError, RankRecord, RankSync, RankDone, RankExited,
-                             AgentNotice, Listen, Start, Go, Stop, Kill, Release, Pause, Continue, Credit, Synced, Bye, Heartbeat,
-                             Assign, WorkerHello, Ready, WorkerError, Record, Sync, Done>;
+using Message = std::variant<AgentHello, Listening, RankStarted, RankReady, RankError, RankRecord, RankSync, RankDone,
+                             RankExited, AgentNotice, Listen, Start, Go, Stop, Kill, Release, Pause, Continue, Credit,
+                             Synced, Bye, Heartbeat, Assign, WorkerHello, Ready, WorkerError, Record, Sync, Done>;
 
-uint16_t message_type(const Message& message);           // the number in the frame header
-std::string_view message_name(const Message& message);   // "RankExited"
-// The body as WIRE.md describes it. Strict both ways: message_from_json throws Error(kInternal), `where` = message and field, on an
-// unknown type, a missing or unknown field, a value of the wrong type or out of range, an unknown word.
+uint16_t message_type(const Message& message);          // the number in the frame header
+std::string_view message_name(const Message& message);  // "RankExited"
+// The body as WIRE.md describes it. Strict both ways: message_from_json throws Error(kInternal), `where` = message and
+// field, on an unknown type, a missing or unknown field, a value of the wrong type or out of range, an unknown word.
 Json to_json(const Message& message);
 Message message_from_json(uint16_t type, const Json& body);
 

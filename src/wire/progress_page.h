@@ -1,6 +1,7 @@
 #pragma once
-// One page of shared memory a rank (memfd, made by the agent): where the rank is. Read by the agent for status, fault placement and,
-// after a death, for the verdict. Written by the rank's training thread only, with plain stores: no system call in the step.
+// One page of shared memory a rank (memfd, made by the agent): where the rank is. Read by the agent for status, fault
+// placement and, after a death, for the verdict. Written by the rank's training thread only, with plain stores: no
+// system call in the step.
 #include <atomic>
 #include <cstdint>
 #include <string_view>
@@ -10,13 +11,23 @@
 namespace gputrain {
 
 enum class Phase : uint32_t {
-  kSetUp, kDataWait, kForward, kBackward, kAllReduce, kOptimizer, kEvaluation, kWriting, kCommit /* written, not committed yet */, kIdle,
+  kSetUp,
+  kDataWait,
+  kForward,
+  kBackward,
+  kAllReduce,
+  kOptimizer,
+  kEvaluation,
+  kWriting,
+  kCommit /* written, not committed yet */,
+  kIdle,
 };
-std::string_view to_string(Phase phase);  // "set-up", "data-wait", "forward", "backward", "all-reduce", "optimizer", "evaluation", "writing", "commit", "idle"
+std::string_view to_string(Phase phase);  // "set-up", "data-wait", "forward", "backward", "all-reduce", "optimizer",
+                                          // "evaluation", "writing", "commit", "idle"
 bool phase_from(std::string_view word, Phase* phase);
 
 struct ProgressPage {
-  std::atomic<uint64_t> step{0};         // 1-based step being executed
+  std::atomic<uint64_t> step{0};  // 1-based step being executed
   std::atomic<uint32_t> phase{0};
   std::atomic<uint64_t> collectives{0};  // gradient all-reduces issued
 };
