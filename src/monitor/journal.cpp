@@ -20,16 +20,6 @@ namespace {
       error_number == ENOSPC ? "free some space and launch again: the run continues from its last checkpoint" : "");
 }
 
-void write_all(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written == 0) errno = ENOSPC;
-    if (written <= 0) fail("write", path);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
 bool ends_in_torn_line(int fd) {
   const off_t size = ::lseek(fd, 0, SEEK_END);
   char last = '\n';
@@ -66,11 +56,23 @@ Journal::Journal(std::string path, Clock& clock, MonotonicTime start)
     : path_(std::move(path)), clock_(clock), start_(start) {
   fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd_ < 0) fail("open", path_);
-  if (ends_in_torn_line(fd_)) write_all(fd_, "\n", path_);
+  torn_ = ends_in_torn_line(fd_);
+  if (torn_) write_all("\n");
 }
 
 Journal::~Journal() {
   if (fd_ >= 0) ::close(fd_);
+}
+
+void Journal::write_all(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written == 0) errno = ENOSPC;
+    if (written <= 0) fail("write", path_);
+    torn_ = bytes[static_cast<size_t>(written) - 1] != '\n';
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
 }
 
 std::string Journal::append_text(std::string_view record, int attempt) {
@@ -85,7 +87,8 @@ std::string Journal::append_text(std::string_view record, int attempt) {
   std::string line = "{\"ts\":\"" + utc_timestamp(clock_.unix_micros()) + head;
   line.append(record.substr(1));
   line += '\n';
-  write_all(fd_, line, path_);
+  if (torn_) write_all("\n");
+  write_all(line);
   line.pop_back();
   return line;
 }

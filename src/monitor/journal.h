@@ -15,7 +15,8 @@ namespace gputrain {
 std::string record_kind(std::string_view text);
 
 // Appends to one file. Not thread-safe but for sync(), which may run beside append(). A full disk must stop a run that
-// cannot tell what it did, so unlike a Sink it throws: Error(kOutput) from every method.
+// cannot tell what it did, so unlike a Sink it throws: Error(kOutput) from every method. The record after one that was
+// written in part begins on a line of its own.
 class Journal {
  public:
   // Opens or creates the file. A last line without its newline (the writer was killed) is closed with one, so that the
@@ -38,10 +39,13 @@ class Journal {
   const std::string& path() const { return path_; }
 
  private:
+  void write_all(std::string_view bytes);
+
   std::string path_;
   Clock& clock_;
   MonotonicTime start_;
   int fd_ = -1;
+  bool torn_ = false;  // the file ends within a line
 };
 
 }  // namespace gputrain

@@ -1,11 +1,13 @@
 #include "monitor/journal.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "monitor/record.h"
 #include "util/error.h"
@@ -70,6 +72,22 @@ TEST_F(JournalTest, ClosesTheTornLastLineOfAKilledRun) {
   write("{\"kind\":\"old\"}\n{\"kind\":\"st");
   const std::string line = open().append(Json{{"kind", "new"}}, 1);
   EXPECT_EQ(content(), "{\"kind\":\"old\"}\n{\"kind\":\"st\n" + line + "\n");
+}
+
+TEST_F(JournalTest, ARecordAfterOneThatWasWrittenInPartBeginsALine) {
+  Journal journal = open();
+  const std::string first = journal.append(Json{{"kind", "first"}}, 1);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit full{first.size() + 1 + 7, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  EXPECT_THROW(journal.append(Json{{"kind", "lost"}}, 1), Error);
+  EXPECT_THROW(journal.append(Json{{"kind", "lost"}}, 1), Error);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  const std::string third = journal.append(Json{{"kind", "third"}}, 1);
+  const std::string fourth = journal.append(Json{{"kind", "fourth"}}, 1);
+  EXPECT_EQ(content(), first + "\n{\"ts\":\"\n" + third + "\n" + fourth + "\n");
 }
 
 TEST_F(JournalTest, WhatCannotBeOneLineOfJsonBecomesAWarning) {
