@@ -36,6 +36,22 @@ T member(const Json& json, const char* key, T fallback) {
   }
 }
 
+void take_checkpoint(int64_t step, RunHistory& history) {
+  if (step > history.row.newest_checkpoint) history.row = {step, {}};
+}
+
+// As the controller counts: another plan and `--resume never` begin anew (the latter once checkpoints were moved aside,
+// so not when set-up failed), and what an attempt resumed from is a checkpoint.
+void take_start(const Json& json, RunHistory& history) {
+  const auto plan_hash = member<std::string>(json, "plan_hash", "");
+  const bool began = !member(json, "set_up_failed", false);
+  const bool other_plan = !history.plan_hash.empty() && plan_hash != history.plan_hash;
+  if (other_plan || (began && member<std::string>(json, "resume", "") == "never")) history.row = {};
+  history.plan_hash = plan_hash;
+  const auto resumed_step = member<int64_t>(json, "resumed_step", 0);
+  if (resumed_step > 0) take_checkpoint(resumed_step, history);
+}
+
 // What a line says, without parsing the many that say nothing here.
 void take_line(std::string_view line, RunHistory& history) {
   constexpr std::string_view kStep = "\"kind\":\"step\"";
@@ -45,14 +61,12 @@ void take_line(std::string_view line, RunHistory& history) {
   if (kind.empty()) return;
   history.last_attempt = std::max(history.last_attempt, member(json, "attempt", 0));
   if (kind == "start") {
-    history.plan_hash = member<std::string>(json, "plan_hash", "");
+    take_start(json, history);
     if (history.run_id.empty()) history.run_id = member<std::string>(json, "run_id", "");
   } else if (kind == "failure" && member(json, "counts", false)) {
     history.row.causes.push_back(member<std::string>(json, "cause", ""));
   } else if (kind == "checkpoint") {
-    const auto step = member<int64_t>(json, "step", -1);
-    if (step <= history.row.newest_checkpoint) return;
-    history.row = {step, {}};
+    take_checkpoint(member<int64_t>(json, "step", -1), history);
   }
 }
 

@@ -57,6 +57,41 @@ TEST_F(HistoryTest, TheRowBeginsAtTheNewestCheckpoint) {
   EXPECT_THAT(history.row.causes, ElementsAre("signal/SIGKILL", "exit/4"));  // 14 again is not progress
 }
 
+std::string start(int attempt, const std::string& hash, const std::string& resume, int resumed_step) {
+  return R"({"attempt":)" + std::to_string(attempt) + R"(,"kind":"start","run_id":"abc","plan_hash":")" + hash +
+         R"(","resume":")" + resume + R"(","resumed_step":)" + std::to_string(resumed_step) + "}\n";
+}
+
+TEST_F(HistoryTest, AnotherPlanBeginsANewRow) {
+  const RunHistory history =
+      read(kStart + checkpoint(1, 14) + failure(1, "exit/3") + start(2, "h2", "auto", 0) + failure(2, "exit/4") +
+           start(3, "h2", "auto", 0) + checkpoint(3, 7) + failure(3, "exit/5"));
+  EXPECT_EQ(history.row.newest_checkpoint, 7);  // 14 was the other plan's
+  EXPECT_THAT(history.row.causes, ElementsAre("exit/5"));
+}
+
+TEST_F(HistoryTest, StartingAnewBeginsANewRow) {
+  const RunHistory history =
+      read(kStart + checkpoint(1, 14) + failure(1, "exit/3") + start(2, "h1", "never", 0) + failure(2, "exit/4"));
+  EXPECT_EQ(history.row.newest_checkpoint, -1);
+  EXPECT_THAT(history.row.causes, ElementsAre("exit/4"));
+}
+
+TEST_F(HistoryTest, ANewBeginningThatFailedInSetUpIsNone) {
+  const std::string failed = R"({"attempt":2,"kind":"start","plan_hash":"h1","resume":"never","set_up_failed":true})"
+                             "\n";
+  const RunHistory history = read(kStart + failure(1, "exit/3") + failed + failure(2, "exit/4"));
+  EXPECT_THAT(history.row.causes, ElementsAre("exit/3", "exit/4"));
+}
+
+TEST_F(HistoryTest, WhatAnAttemptResumedFromIsACheckpoint) {
+  const std::string text = kStart + failure(1, "exit/3") + start(2, "h1", "auto", 10) + failure(2, "exit/4");
+  EXPECT_EQ(read(text).row.newest_checkpoint, 10);
+  EXPECT_THAT(read(text).row.causes, ElementsAre("exit/4"));
+  EXPECT_THAT(read(text + start(3, "h1", "auto", 10) + checkpoint(3, 10) + failure(3, "exit/5")).row.causes,
+              ElementsAre("exit/4", "exit/5"));  // 10 again is not progress
+}
+
 TEST_F(HistoryTest, FailuresThatAreNeverRetriedDoNotCount) {
   EXPECT_THAT(read(kStart + failure(1, "error/data", false)).row.causes, IsEmpty());
 }
