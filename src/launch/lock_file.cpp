@@ -1,7 +1,6 @@
 #include "launch/lock_file.h"
 
 #include <cerrno>
-#include <fstream>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -36,15 +35,9 @@ std::string read_text(int fd) {
   return got > 0 ? std::string(buffer, static_cast<size_t>(got)) : std::string();
 }
 
-// A zombie has ended: only its parent has not looked yet.
 bool is_running(int pid, uint64_t start_time) {
-  if (pid <= 0 || process_start_time(pid) != start_time) return false;
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(stat, text);
-  const size_t name_end = text.rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
-  return text[name_end + 2] != 'Z' && text[name_end + 2] != 'X';
+  const auto stat = pid > 0 ? process_stat(pid) : std::nullopt;
+  return stat && stat->start_time == start_time && stat->state != 'Z' && stat->state != 'X';
 }
 
 }  // namespace

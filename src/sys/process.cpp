@@ -21,28 +21,6 @@
 namespace gputrain {
 namespace {
 
-// The fields of /proc/PID/stat that are used here.
-struct ProcessStat {
-  char state = '?';
-  pid_t parent = 0;
-  uint64_t start_time = 0;
-};
-
-// False when there is no such process. The name (field 2) may hold blanks and parentheses: fields are counted from its
-// end.
-bool read_stat(pid_t pid, ProcessStat* stat) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  if (!std::getline(file, line)) return false;
-  const auto end_of_name = line.rfind(')');
-  if (end_of_name == std::string::npos) return false;
-  std::istringstream fields(line.substr(end_of_name + 1));
-  fields >> stat->state >> stat->parent;
-  std::string skipped;
-  for (int field = 5; field < 22; ++field) fields >> skipped;
-  return static_cast<bool>(fields >> stat->start_time);
-}
-
 struct ProcessEntry {
   pid_t pid;
   ProcessStat stat;
@@ -55,10 +33,8 @@ std::vector<ProcessEntry> all_processes() {
   while (const dirent* item = readdir(directory)) {
     char* end = nullptr;
     const long pid = std::strtol(item->d_name, &end, 10);
-    ProcessStat stat;
-    if (pid > 0 && *end == '\0' && read_stat(static_cast<pid_t>(pid), &stat)) {
-      entries.push_back({static_cast<pid_t>(pid), stat});
-    }
+    if (pid <= 0 || *end != '\0') continue;
+    if (const auto stat = process_stat(static_cast<pid_t>(pid))) entries.push_back({static_cast<pid_t>(pid), *stat});
   }
   closedir(directory);
   return entries;
@@ -140,9 +116,25 @@ void reap_orphans(const std::vector<pid_t>& keep) {
   }
 }
 
-uint64_t process_start_time(pid_t pid) {
+// The name (field 2) may hold blanks and parentheses: fields are counted from its end.
+std::optional<ProcessStat> process_stat(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  const auto end_of_name = line.rfind(')');
+  if (end_of_name == std::string::npos) return std::nullopt;
+  std::istringstream fields(line.substr(end_of_name + 1));
   ProcessStat stat;
-  return read_stat(pid, &stat) ? stat.start_time : 0;
+  fields >> stat.state >> stat.parent;
+  std::string skipped;
+  for (int field = 5; field < 22; ++field) fields >> skipped;
+  if (!(fields >> stat.start_time)) return std::nullopt;
+  return stat;
+}
+
+uint64_t process_start_time(pid_t pid) {
+  const auto stat = process_stat(pid);
+  return stat ? stat->start_time : 0;
 }
 
 std::string executable_directory() {
@@ -177,6 +169,7 @@ int cpu_count() {
 
 void ignore_sigpipe() {
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of write(2), like a full disk
 }
 
 }  // namespace gputrain

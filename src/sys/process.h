@@ -3,6 +3,7 @@
 // which must live as long as the child may), a subreaper for grandchildren. Kills go to pids and groups this program
 // started, never to patterns.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,14 +15,16 @@
 namespace gputrain {
 
 struct SpawnOptions {
-  std::vector<std::string> argv;                         // argv[0] is a path, or a name looked up in PATH
-  std::vector<std::pair<std::string, std::string>> env;  // added to, or replacing, this process's environment
+  std::vector<std::string> argv;                                 // argv[0] is a path, or a name looked up in PATH
+  std::vector<std::pair<std::string, std::string>> env;          // added to, or replacing, this process's environment
+  std::vector<std::pair<std::string, std::string>> default_env;  // added where neither has the name
   std::vector<std::pair<int, int>> fds;  // {ours, theirs}: inherited as that number; everything else closes on exec
   int stdin_fd = -1, stdout_fd = -1, stderr_fd = -1;  // -1: /dev/null for stdin, inherited for the others
   bool own_group = true;                              // setpgid(0, 0): signals to our terminal's group do not reach it
   bool die_with_parent = true;                        // PDEATHSIG = SIGKILL, with the getppid() race closed
-  std::vector<int> blocked_signals;  // blocked when the program starts (all others unblocked, default action)
-  std::string working_directory;     // "" = ours
+  std::vector<int> blocked_signals;                   // blocked when the program starts (all others unblocked)
+  std::vector<int> kept_ignored;  // stay ignored if we ignore them (nohup); all others get the default action
+  std::string working_directory;  // "" = ours
 };
 
 struct Child {
@@ -61,9 +64,14 @@ std::vector<pid_t> descendants();
 // Reaps dead children that a subreaper has inherited, but none of `keep` (children that somebody will reap()): it stops
 // at the first of those, so call it again later. Cheap: one system call when there is nothing to do.
 void reap_orphans(const std::vector<pid_t>& keep);
-// Start time of a process in clock ticks since boot (/proc/PID/stat field 22), 0 when there is none: with the pid it
-// names a process for good.
-uint64_t process_start_time(pid_t pid);
+// What /proc/PID/stat says.
+struct ProcessStat {
+  char state = '?';  // 'Z', 'X': it has ended, only its parent has not looked yet
+  pid_t parent = 0;
+  uint64_t start_time = 0;  // clock ticks since boot: with the pid it names a process for good
+};
+std::optional<ProcessStat> process_stat(pid_t pid);  // nullopt: no such process
+uint64_t process_start_time(pid_t pid);              // 0: no such process
 
 std::string executable_directory();  // of /proc/self/exe
 std::string boot_id();

@@ -41,6 +41,12 @@ std::vector<std::string> merged_environment(const SpawnOptions& options) {
     if (!replaced) merged.emplace_back(*entry);
   }
   for (const auto& [name, value] : options.env) merged.push_back(name + "=" + value);
+  for (const auto& [name, value] : options.default_env) {
+    const std::string prefix = name + "=";
+    const bool set = std::any_of(merged.begin(), merged.end(),
+                                 [&](const auto& entry) { return entry.compare(0, prefix.size(), prefix) == 0; });
+    if (!set) merged.push_back(prefix + value);
+  }
   return merged;
 }
 
@@ -114,13 +120,19 @@ void place_fds(Launch& launch, int& status_fd) {
   }
 }
 
-void reset_signals(const std::vector<int>& blocked) {
+void reset_signals(const SpawnOptions& options) {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, &action, nullptr);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction ours {};
+    const bool ignored = sigaction(signal, nullptr, &ours) == 0 && ours.sa_handler == SIG_IGN;
+    const auto& kept = options.kept_ignored;
+    if (ignored && std::find(kept.begin(), kept.end(), signal) != kept.end()) continue;
+    sigaction(signal, &action, nullptr);
+  }
   sigset_t set;
   sigemptyset(&set);
-  for (int signal : blocked) sigaddset(&set, signal);
+  for (int signal : options.blocked_signals) sigaddset(&set, signal);
   sigprocmask(SIG_SETMASK, &set, nullptr);
 }
 
@@ -132,7 +144,7 @@ void reset_signals(const std::vector<int>& blocked) {
   }
   place_fds(launch, status_fd);
   if (!options.working_directory.empty() && chdir(options.working_directory.c_str()) != 0) give_up(status_fd, "chdir");
-  reset_signals(options.blocked_signals);
+  reset_signals(options);
   execve(launch.program.c_str(), launch.argv.data(), launch.envp.data());
   give_up(status_fd, "exec");
 }

@@ -164,6 +164,14 @@ TEST_F(ProcessTest, EnvironmentReplacesAndAdds) {
   EXPECT_EQ(output_of(options), "GP_TEST_KEPT=kept\nGP_TEST_NEW=1\nGP_TEST_OLD=new\n");
 }
 
+TEST_F(ProcessTest, DefaultsGiveWayToWhatIsSet) {
+  setenv("GP_TEST_OLD", "old", 1);
+  SpawnOptions options = shell("env | grep ^GP_TEST_[ONA] | sort");
+  options.env = {{"GP_TEST_NEW", "1"}};
+  options.default_env = {{"GP_TEST_OLD", "default"}, {"GP_TEST_NEW", "default"}, {"GP_TEST_ABSENT", "default"}};
+  EXPECT_EQ(output_of(options), "GP_TEST_ABSENT=default\nGP_TEST_NEW=1\nGP_TEST_OLD=old\n");
+}
+
 TEST_F(ProcessTest, OnlyNamedDescriptorsAreInherited) {
   UniqueFd leaky(open("/dev/zero", O_RDONLY));  // without CLOEXEC
   UniqueFd page(memfd_create("page", MFD_CLOEXEC));
@@ -212,6 +220,8 @@ TEST_F(ProcessTest, SignalsStartBlockedAsAskedAndOtherwiseDefault) {
   options.blocked_signals = {SIGTERM};
   EXPECT_EQ(status_line("SigBlk", options), "0000000000004000") << "SIGTERM (15) alone";
   EXPECT_EQ(status_line("SigIgn", options), "0000000000000000");
+  options.kept_ignored = {SIGUSR1, SIGHUP};  // of these only SIGUSR1 (10) is ignored here
+  EXPECT_EQ(status_line("SigIgn", options), "0000000000000200");
   options.blocked_signals = {};
   EXPECT_EQ(status_line("SigBlk", options), "0000000000000000");
   sigprocmask(SIG_UNBLOCK, &ours, nullptr);
