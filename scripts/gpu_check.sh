@@ -80,7 +80,7 @@ run() {
   local torch; torch=$(python3 -c 'import torch; assert torch.__version__.startswith("2.11."), torch.__version__; print(torch.__path__[0])') ||
     { report torch no "Python with torch 2.11 is needed"; exit 1; }
   LD_LIBRARY_PATH=$HERE/lib:$torch/lib:$(find "$torch/../nvidia" -name lib -type d 2>/dev/null | paste -sd:):${LD_LIBRARY_PATH:-}
-  export LD_LIBRARY_PATH CUBLAS_WORKSPACE_CONFIG=:4096:8 GPUTRAIN_INTERNAL_GROUP_OF_ONE=1
+  export LD_LIBRARY_PATH GPUTRAIN_INTERNAL_GROUP_OF_ONE=1
   WORK=$(mktemp -d)
   trap 'rm -rf "$WORK"' EXIT
   python3 - "$WORK" <<'PY'

@@ -16,6 +16,11 @@ std::string log_path(const Start& start, int rank) {
   return output->get<std::string>() + name;
 }
 
+bool is_deterministic(const Json& plan) {
+  const auto train = plan.find("train");
+  return train != plan.end() && train->is_object() && train->value("deterministic", false);
+}
+
 // A plan counts the devices that this agent sees; the driver counts the machine's.
 std::string driver_device(const std::string& visible, int device) {
   if (visible.empty()) return std::to_string(device);
@@ -62,6 +67,8 @@ RankCommand rank_command(const AgentOptions& options, const Start& start, const 
   };
   if (slot.device >= 0) {
     command.environment.emplace_back("CUDA_VISIBLE_DEVICES", driver_device(options.visible_devices, slot.device));
+    // Without it LibTorch refuses cuBLAS to deterministic runs.
+    if (is_deterministic(start.plan)) command.default_environment = {{"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
   }
   return command;
 }

@@ -12,8 +12,9 @@ namespace gputrain {
 struct RankCommand {
   std::string worker;
   Assign assign;
-  std::vector<std::pair<std::string, std::string>> environment;  // torchrun's contract, threads, visible device
-  std::string log_path;                                          // "" when the plan names no output directory
+  std::vector<std::pair<std::string, std::string>> environment;          // torchrun's contract, threads, visible device
+  std::vector<std::pair<std::string, std::string>> default_environment;  // unless the user has set them
+  std::string log_path;                                                  // "" when the plan names no output directory
 };
 
 // `has_store_listener`: this agent holds the attempt's listening socket; rank 0 inherits it.

@@ -55,6 +55,7 @@ Child AgentRank::start(int store_listener) {
   options.argv = {command_.worker, "--socket-fd", std::to_string(env::kWorkerSocketFd), "--slot",
                   std::to_string(command_.assign.local_rank)};
   options.env = command_.environment;
+  options.default_env = command_.default_environment;
   options.fds = {{theirs.get(), env::kWorkerSocketFd}, {page_.fd(), env::kProgressPageFd}};
   if (store_listener >= 0) options.fds.emplace_back(store_listener, env::kStoreListenFd);
   options.stdout_fd = options.stderr_fd = write_end.get();

@@ -50,6 +50,18 @@ TEST_F(AgentCommandTest, GpuRankSeesItsDeviceAlone) {
   EXPECT_EQ(cpu.assign.device, -1);
 }
 
+TEST_F(AgentCommandTest, DeterministicGpuRanksGetCublasItsWorkspace) {
+  const auto given = [&](const SlotAssignment& slot) { return rank_command(options, start, slot, false); };
+  EXPECT_THAT(given(start.slots[1]).default_environment, testing::IsEmpty());
+  start.plan["train"] = {{"deterministic", true}};
+  EXPECT_THAT(given(start.slots[1]).default_environment,
+              testing::ElementsAre(Pair("CUBLAS_WORKSPACE_CONFIG", ":4096:8")));
+  EXPECT_THAT(given(start.slots[1]).environment, Not(Contains(Key("CUBLAS_WORKSPACE_CONFIG"))));  // the user's wins
+  EXPECT_THAT(given(start.slots[0]).default_environment, testing::IsEmpty());
+  start.plan["train"]["deterministic"] = false;
+  EXPECT_THAT(given(start.slots[1]).default_environment, testing::IsEmpty());
+}
+
 TEST_F(AgentCommandTest, DevicesAreCountedAmongTheVisibleOnes) {
   options.visible_devices = "6, GPU-0123";
   EXPECT_THAT(rank_command(options, start, start.slots[1], false).environment,
