@@ -20,8 +20,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{100};  // resolution of leases and deadlines
-constexpr milliseconds kHeartbeat{1000};
-constexpr milliseconds kStopSlack{1000};  // after a grace: the controller's own kill comes first when it is well
 constexpr milliseconds kSweep{50};
 constexpr milliseconds kLastSweep{2000};  // at exit: until every descendant is gone
 
@@ -69,7 +67,7 @@ class Agent {
   std::vector<std::unique_ptr<AgentRank>> ranks_;  // alive, of any attempt
   TcpListener store_;
   int store_attempt_ = -1;
-  milliseconds lease_{2000};
+  milliseconds lease_ = kShortestLease;
   MonotonicTime last_heard_, last_heartbeat_;
   int64_t heartbeats_ = 0;
   std::optional<MonotonicTime> paused_since_;
@@ -282,7 +280,7 @@ void Agent::tick() {
   for (const auto& rank : ranks_) {
     if (rank->deadline && now > *rank->deadline) rank->kill();
   }
-  if (now - last_heartbeat_ >= kHeartbeat) {
+  if (now - last_heartbeat_ >= heartbeat_interval(lease_)) {
     last_heartbeat_ = now;
     controller_->send(Heartbeat{++heartbeats_});
   }

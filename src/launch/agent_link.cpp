@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <utility>
 
 #include <poll.h>
@@ -19,26 +18,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kHeartbeat{1000};
 constexpr milliseconds kHelloWait{30000};   // a loaded machine may take long to start a process
 constexpr milliseconds kFirstBackoff{200};  // doubles with each start that fails
 constexpr int kMaxFailedStarts = 5;
 constexpr int kEndWait = 4000;    // ms; the agent itself gives unkillable ranks 2 s
+constexpr int kKillWait = 2000;   // ms; a process in uninterruptible sleep does not die: leave it to the kernel
 constexpr int kStatusWait = 200;  // ms from the end of the connection to the end of the process
 constexpr int64_t kCreditPortion = kInitialCredit / 16;
 
 bool wait_for_end(const Child& child, int timeout_ms) {
   pollfd ended{child.pidfd, POLLIN, 0};
   return ::poll(&ended, 1, timeout_ms) > 0;
-}
-
-pid_t parent_of(pid_t pid) {
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(stat, text);
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos || name_end + 4 >= text.size()) return -1;
-  return static_cast<pid_t>(std::atoi(text.c_str() + name_end + 4));
 }
 
 }  // namespace
@@ -49,13 +39,19 @@ AgentLink::AgentLink(EventLoop& loop, AgentLinkOptions options, Handlers handler
 }
 
 AgentLink::~AgentLink() {
+  end();
+}
+
+std::optional<pid_t> AgentLink::end() {
   loop_.cancel(restart_timer_);
-  if (child_.pid <= 0) return;
+  if (child_.pid <= 0) return std::nullopt;
   say_bye();
   loop_.unwatch_readable(child_.pidfd);
   connection_.reset();
-  if (!wait_for_end(child_, kEndWait)) signal_group(child_.pid, SIGKILL);
-  end_process();
+  wait_for_end(child_, kEndWait);
+  const pid_t pid = child_.pid;
+  if (killed()) return std::nullopt;
+  return pid;
 }
 
 void AgentLink::start() {
@@ -66,6 +62,7 @@ void AgentLink::start() {
   spawn_options.stdout_fd = child_stdin.get();
   spawn_options.die_with_parent =
       false;  // at the end of its input it ends its ranks and what they left, which a signal would not let it
+  spawn_options.kept_ignored = {SIGTERM, SIGINT, SIGHUP};  // what nohup or a script ignores for us, it ignores for all
   child_ = spawn(spawn_options);
   ready_ = false;
   owed_credit_ = 0;
@@ -111,11 +108,11 @@ void AgentLink::return_credit() {
 
 void AgentLink::tick(MonotonicTime now) {
   if (child_.pid <= 0) return;
-  if (now - last_beat_ >= kHeartbeat) {
+  if (now - last_beat_ >= heartbeat_interval(options_.lease)) {
     last_beat_ = now;
     send(Heartbeat{++heartbeats_});
   }
-  const milliseconds limit = ready_ ? options_.silence : kHelloWait;
+  const milliseconds limit = ready_ ? options_.lease * 3 / 2 : kHelloWait;
   if (now - last_heard_ <= limit) return;
   connection_->drain();  // perhaps it was this process that did not look
   if (child_.pid > 0 && now - last_heard_ > limit)
@@ -141,19 +138,21 @@ std::string AgentLink::how_it_ended() {
   return "it exited with " + std::to_string(status.code);
 }
 
-void AgentLink::end_process() {
-  if (child_.pid <= 0) return;
-  reap(child_);
+// Forgets the process, dead or not.
+bool AgentLink::killed() {
+  signal_group(child_.pid, SIGKILL);
+  const bool ended = wait_for_end(child_, kKillWait);
+  if (ended) reap(child_);
   ::close(child_.pidfd);
   child_ = {};
+  return ended;
 }
 
-void AgentLink::lost(const std::string& why) {
+void AgentLink::lost(std::string why) {
   if (child_.pid > 0) {
-    // Its ranks die with it (PDEATHSIG).
-    signal_group(child_.pid, SIGKILL);
+    const std::string left = "; its process " + std::to_string(child_.pid) + " does not die";
     loop_.unwatch_readable(child_.pidfd);
-    end_process();
+    if (!killed()) why += left;  // its ranks die with it (PDEATHSIG)
   }
   ready_ = false;
   // We may stand in a handler of the connection: it allows its own destruction.
@@ -174,11 +173,20 @@ void AgentLink::lost(const std::string& why) {
   handlers_.on_lost(why);
 }
 
-void end_orphans(const std::vector<pid_t>& keep) {
+ProcessSet present_descendants() {
+  ProcessSet set;
+  for (const pid_t pid : descendants()) set[pid] = process_start_time(pid);
+  return set;
+}
+
+void end_orphans(const std::vector<pid_t>& agents, const ProcessSet& others) {
   for (const pid_t pid : descendants()) {
-    if (parent_of(pid) == ::getpid() && std::find(keep.begin(), keep.end(), pid) == keep.end()) ::kill(pid, SIGKILL);
+    const auto stat = process_stat(pid);
+    if (!stat || stat->parent != ::getpid() || std::find(agents.begin(), agents.end(), pid) != agents.end()) continue;
+    const auto other = others.find(pid);
+    if (other == others.end() || other->second != stat->start_time) ::kill(pid, SIGKILL);
   }
-  reap_orphans(keep);
+  reap_orphans(agents);
 }
 
 }  // namespace gputrain

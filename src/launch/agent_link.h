@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +16,9 @@
 namespace gputrain {
 
 struct AgentLinkOptions {
-  std::string host;                         // for people
-  std::vector<std::string> argv;            // a local child that speaks the protocol on stdin and stdout
-  std::chrono::milliseconds silence{3000};  // without a message for that long an agent is lost
+  std::string host;                       // for people
+  std::vector<std::string> argv;          // a local child that speaks the protocol on stdin and stdout
+  std::chrono::milliseconds lease{2000};  // after 1.5 of them without a message an agent is lost
 };
 
 class AgentLink {
@@ -30,7 +32,7 @@ class AgentLink {
 
   // Starts the agent; throws SpawnError when it cannot be executed.
   AgentLink(EventLoop& loop, AgentLinkOptions options, Handlers handlers);
-  ~AgentLink();  // ends it (Bye, then SIGKILL after 4 s)
+  ~AgentLink();  // end()
   AgentLink(const AgentLink&) = delete;
   AgentLink& operator=(const AgentLink&) = delete;
 
@@ -45,12 +47,14 @@ class AgentLink {
   void forgive(std::chrono::nanoseconds pause);
   // Asks it to end; does not wait.
   void say_bye();
+  // Ends it: Bye, then SIGKILL after 4 s. Its pid when even that did not end it within 2 s (it hangs in the kernel).
+  std::optional<pid_t> end();
 
  private:
   void start();
   void on_message(const Message& message);
-  void lost(const std::string& why);
-  void end_process();
+  void lost(std::string why);
+  bool killed();
   std::string how_it_ended();
 
   EventLoop& loop_;
@@ -66,8 +70,13 @@ class AgentLink {
   EventLoop::TimerId restart_timer_ = 0;
 };
 
-// Ends and reaps orphaned processes that became this process's children when their agent died. `keep` are the living
-// agents.
-void end_orphans(const std::vector<pid_t>& keep);
+// Processes by pid, with their start times.
+using ProcessSet = std::map<pid_t, uint64_t>;
+// The descendants of this process now: before the first agent they are those of the shell that became gputrain by exec.
+ProcessSet present_descendants();
+
+// Ends and reaps orphaned processes that became this process's children when their agent died. `agents` are the living
+// ones; `others` are none of ours and are left alone.
+void end_orphans(const std::vector<pid_t>& agents, const ProcessSet& others);
 
 }  // namespace gputrain

@@ -27,7 +27,7 @@ void ControllerRun::watch_signals() {
   for (const int candidate : {SIGTERM, SIGINT, SIGHUP, SIGTSTP}) {
     if (!is_ignored(candidate)) signals.push_back(candidate);
   }
-  loop_.watch_signals(signals, [this](int signal_number) { on_signal(signal_number); });
+  loop_.watch_signals(signals, [this](int signal_number) { guarded([&] { on_signal(signal_number); }); });
 }
 
 void ControllerRun::on_signal(int signal_number) {
@@ -66,11 +66,12 @@ void ControllerRun::stop(StopReason reason) {
   if (stop_reason_ != StopReason::kNone || outcome_) return;
   stop_reason_ = reason;
   if (!supervisor_) return stopped_between_attempts(reason);
-  if (supervisor_->state() == Supervisor::State::kRunning) {
+  const bool saves = supervisor_->state() == Supervisor::State::kRunning;
+  supervisor_->stop(reason, clock_.now());  // first: that the journal takes no record must not prevent the save
+  if (saves) {
     notice(std::string(to_string(reason)) + ": saving, then stopping" +
            (reason == StopReason::kInterrupted ? " (Ctrl-C again: now, without saving)" : ""));
   }
-  supervisor_->stop(reason, clock_.now());
   pump();
 }
 
@@ -117,8 +118,10 @@ void ControllerRun::arm_deadline() {
   const auto left = std::chrono::ceil<milliseconds>(*deadline - clock_.now());
   deadline_timer_ = loop_.after(std::max(left, milliseconds(0)), [this] {
     if (!supervisor_) return;
-    supervisor_->on_time(clock_.now());
-    pump();
+    guarded([&] {
+      supervisor_->on_time(clock_.now());
+      pump();
+    });
   });
 }
 

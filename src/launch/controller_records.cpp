@@ -28,8 +28,22 @@ void ControllerRun::take_record(const RankRecord& record) {
     if (held_records_.size() < kMaxHeldRecords) held_records_.push_back({record.rank, record.record});
     return;
   }
-  const std::string line = journal()->append_text(record.record, attempt_);
-  emit(line, record_kind(record.record));
+  emit(written(record.record), record_kind(record.record));
+}
+
+// The journal's line. While the ranks save for a stop, a full disk costs records, not the save: the text as it came.
+std::string ControllerRun::written(const std::string& record) {
+  try {
+    return journal()->append_text(record, attempt_);
+  } catch (const Error& error) {
+    const bool stopping = supervisor_ && (supervisor_->state() == Supervisor::State::kStopping ||
+                                          supervisor_->state() == Supervisor::State::kReleasing);
+    if (!stopping) throw;
+    if (!std::exchange(told_unwritten_, true)) {
+      for (const auto& sink : options_.sinks) sink->notice(error.message + "; stopping without a record of it");
+    }
+    return record;
+  }
 }
 
 // To the sinks, and to what this object derives from records.
@@ -40,7 +54,7 @@ void ControllerRun::emit(const std::string& line, const std::string& kind) {
 }
 
 void ControllerRun::emit_json(const Json& record) {
-  emit(journal()->append(record, attempt_), record.value("kind", ""));
+  emit(written(dump_line(record)), record.value("kind", ""));
 }
 
 void ControllerRun::note_checkpoint(const std::string& line) {
@@ -60,7 +74,7 @@ void ControllerRun::sync_for(int agent, const RankSync& sync) {
   background_->post([synced] { synced->sync(); },
                     [this, agent, answer](const Background::Problem& problem) {
                       if (problem) return fail(*problem);
-                      agents_[static_cast<size_t>(agent)]->send(answer);
+                      guarded([&] { agents_[static_cast<size_t>(agent)]->send(answer); });
                     });
 }
 
@@ -78,14 +92,15 @@ void ControllerRun::write_start(bool set_up_failed, std::function<void()> then) 
   files.spec_text = options_.spec_text;
   files.plan = plan_json_;
   files.move_checkpoints_aside = resume_.mode == "never" && !set_up_failed;
+  Json start = start_record(set_up_failed);
   writing_start_ = true;
   auto line = std::make_shared<std::string>();
-  background_->post([this, files, start = start_record(set_up_failed), attempt = attempt_,
+  background_->post([this, files, start = std::move(start), attempt = attempt_,
                      line] { *line = files_->begin(files, start, attempt); },
                     [this, set_up_failed, line, then = std::move(then)](const Background::Problem& problem) {
                       writing_start_ = false;
                       if (!problem) guarded([&] { after_start(*line, set_up_failed); });
-                      if (problem) fail(*problem);
+                      if (problem && !ended_) fail(*problem);
                       if (outcome_) return;
                       if (const auto ended = std::exchange(ended_, std::nullopt))
                         return guarded([&] { attempt_ended(*ended); });

@@ -56,19 +56,21 @@ ControllerRun::ControllerRun(const ControllerOptions& options)
 ControllerRun::~ControllerRun() {
   for (const auto& agent : agents_) agent->say_bye();  // all at once, then wait for each
   agents_.clear();
-  end_orphans({});
+  end_orphans({}, others_);
 }
 
 Outcome ControllerRun::run() {
   loop_.after(std::chrono::milliseconds(100), [this] { tick(); });
   if (!outcome_) loop_.run();
+  end_agents();
   for (const auto& sink : options_.sinks) sink->close();
   return std::move(*outcome_);
 }
 
 void ControllerRun::fail(const Error& error) {
   if (outcome_) return;
-  if (!supervisor_) return finish(outcome_of(error, context()));
+  // A second error, after the attempt's own end: nothing is left that could carry it further.
+  if (!supervisor_ || supervisor_->state() == Supervisor::State::kDone) return finish(outcome_of(error, context()));
   supervisor_->fail(error, clock_.now());
   pump();
 }
@@ -82,7 +84,7 @@ void ControllerRun::start_agents() {
     link.host = launch.hosts[index].name;
     link.argv = {options_.agent_program, "agent"};
     if (!options_.worker_program.empty()) link.argv.insert(link.argv.end(), {"--worker", options_.worker_program});
-    link.silence = launch.lease * 3 / 2;
+    link.lease = launch.lease;
     const int agent = static_cast<int>(index);
     agents_.push_back(std::make_unique<AgentLink>(
         loop_, link,
@@ -91,6 +93,18 @@ void ControllerRun::start_agents() {
             [this, agent](const Message& message) { guarded([&] { on_agent_message(agent, message); }); },
             [this, agent](const std::string& why) { guarded([&] { on_agent_lost(agent, why); }); },
             [this](const Error& error) { fail(error); }}));
+  }
+}
+
+void ControllerRun::end_agents() {
+  for (const auto& agent : agents_) agent->say_bye();  // all at once, then wait for each
+  for (size_t index = 0; index < agents_.size(); ++index) {
+    const auto left = agents_[index]->end();
+    if (!left) continue;
+    for (const auto& sink : options_.sinks) {
+      sink->notice("the agent on " + options_.plan.launch.hosts[index].name + " (pid " + std::to_string(*left) +
+                   ") does not die: left to the kernel");
+    }
   }
 }
 
@@ -119,7 +133,7 @@ void ControllerRun::on_agent_lost(int agent, const std::string& why) {
   for (const auto& link : agents_) {
     if (link->pid() > 0) living.push_back(link->pid());
   }
-  end_orphans(living);
+  end_orphans(living, others_);
   if (outcome_) return;
   if (!supervisor_) {
     return notice("the agent on " + options_.plan.launch.hosts[static_cast<size_t>(agent)].name + " was lost: " + why +
@@ -153,22 +167,30 @@ void ControllerRun::begin_attempt() {
 // Carries out what the supervisor wants; its inputs during that (go, fail) only add to the list.
 void ControllerRun::pump() {
   if (pumping_ || !supervisor_) return;
-  pumping_ = true;
   std::optional<AttemptResult> ended;
-  for (auto actions = supervisor_->take_actions(); !actions.empty(); actions = supervisor_->take_actions()) {
-    for (const auto& action : actions) {
-      if (const auto* send = std::get_if<SendAction>(&action)) {
-        agents_[static_cast<size_t>(send->agent)]->send(send->message);
-      } else if (const auto* finish = std::get_if<FinishAction>(&action)) {
-        ended = finish->result;
-      } else {
-        prepare();
+  std::optional<Error> problem;  // of the first message that could not be sent; the others still are
+  {
+    pumping_ = true;
+    const std::unique_ptr<bool, void (*)(bool*)> reset(&pumping_, [](bool* pumping) { *pumping = false; });
+    for (auto actions = supervisor_->take_actions(); !actions.empty(); actions = supervisor_->take_actions()) {
+      for (const auto& action : actions) {
+        if (const auto* send = std::get_if<SendAction>(&action)) {
+          try {
+            agents_[static_cast<size_t>(send->agent)]->send(send->message);
+          } catch (const Error& error) {
+            if (!problem) problem = error;
+          }
+        } else if (const auto* finish = std::get_if<FinishAction>(&action)) {
+          ended = finish->result;
+        } else {
+          prepare();
+        }
       }
     }
   }
-  pumping_ = false;
   arm_deadline();
-  if (ended) guarded([&] { attempt_ended(*ended); });
+  if (ended) return guarded([&] { attempt_ended(*ended); });
+  if (problem) fail(*problem);
 }
 
 void ControllerRun::prepare() {
@@ -215,21 +237,31 @@ void ControllerRun::finish(Outcome outcome) {
   supervisor_.reset();
   outcome_ = std::move(outcome);
   loop_.stop();
-  background_->drain();
+  const auto attempt = [this](const auto& write) {
+    try {
+      write();
+    } catch (const std::exception& problem) {
+      const auto* typed = dynamic_cast<const Error*>(&problem);
+      const Error error = typed ? *typed : Error(ErrorKind::kInternal, problem.what(), "controller");
+      outcome_->summary += "gputrain: error: " + error.render() + "\n";
+      if (outcome_->exit_code == 0) outcome_ = outcome_of(error, context());
+    }
+  };
+  attempt([&] { background_->drain(); });
   if (journal() == nullptr) return;
-  lock_->keep_directories();
-  try {
+  // Each for itself: on a full disk the small file may still find room.
+  attempt([&] {
+    lock_->keep_directories();
     Json end = {{"kind", "end"}};
     for (const char* key : {"outcome", "exit_code", "resumable", "step", "saved_step"})
       end[key] = outcome_->result[key];
     emit_json(end);
     journal()->sync();
+  });
+  attempt([&] {
     files_->write_result(outcome_->result);
     outcome_->result_written = true;
-  } catch (const Error& error) {
-    outcome_->summary += "gputrain: error: " + error.render() + "\n";
-    if (outcome_->exit_code == 0) outcome_ = outcome_of(error, context());
-  }
+  });
 }
 
 }  // namespace gputrain

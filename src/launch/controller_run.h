@@ -35,6 +35,7 @@ class ControllerRun {
 
   // agents (controller_run.cpp)
   void start_agents();
+  void end_agents();
   void on_agent_ready();
   void on_agent_message(int agent, const Message& message);
   void on_agent_lost(int agent, const std::string& why);
@@ -60,6 +61,7 @@ class ControllerRun {
   // records and people (controller_records.cpp)
   void take_record(const RankRecord& record);
   Journal* journal() { return writing_start_ ? nullptr : files_->journal(); }
+  std::string written(const std::string& record);
   void emit(const std::string& line, const std::string& kind);
   void emit_json(const Json& record);
   void note_checkpoint(const std::string& line);
@@ -89,6 +91,7 @@ class ControllerRun {
   std::string started_utc_ = utc_timestamp(clock_.unix_micros());
   EventLoop loop_;
   RunHistory history_;
+  ProcessSet others_ = present_descendants();  // children of the shell that became this process
   std::unique_ptr<OutputLock> lock_;
   std::unique_ptr<RunFiles> files_;
   std::unique_ptr<RestartPolicy> policy_;
@@ -97,6 +100,7 @@ class ControllerRun {
   std::vector<std::unique_ptr<AgentLink>> agents_;
   std::unique_ptr<Supervisor> supervisor_;
   bool pumping_ = false;
+  bool told_unwritten_ = false;         // that records are missing: once
   bool writing_start_ = false;          // in the background: the journal is not ours now
   std::optional<AttemptResult> ended_;  // meanwhile
   int interrupts_ = 0;                  // Ctrl-C so far

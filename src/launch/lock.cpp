@@ -19,7 +19,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kWatchStep{500};  // how often a waiting observer looks
-constexpr int kMaxTries = 8;             // lost races against other starters before giving up
+constexpr int kLooks = 10;
+constexpr milliseconds kBetweenLooks{100};
+constexpr int kMaxTries = 8;  // lost races against other starters before giving up
 
 Error in_use(const std::string& output, const LockInfo& holder) {
   return {
@@ -132,7 +134,12 @@ void OutputLock::take(const LockOptions& options) {
     }
     const auto holder = read_lock(output_);
     if (!holder) continue;
-    const Liveness liveness = judge_lock(output_, *holder);
+    Liveness liveness = judge_lock(output_, *holder);
+    // A holder that was killed a moment ago takes a while to disappear: look again before refusing.
+    for (int look = 0; look < kLooks && liveness == Liveness::kAlive; ++look) {
+      options.sleep(kBetweenLooks);
+      liveness = judge_lock(output_, *holder);
+    }
     if (liveness == Liveness::kAlive) throw in_use(output_, *holder);
     if (liveness == Liveness::kUnknown) {
       watch(options, *holder);

@@ -58,6 +58,7 @@ std::string RunFiles::begin(const StartFiles& files, Json start, int attempt) {
     }
     const std::string line = journal_->append(start, attempt);
     journal_->sync();
+    fs_.remove_all(output_ + "/result.json");  // an earlier launch's: from here on it would be untrue
     fs_.sync_directory(output_);
     undo_.clear();
     return line;

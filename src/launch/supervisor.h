@@ -27,7 +27,6 @@ namespace gputrain {
 inline constexpr std::chrono::milliseconds kCulpritWait{500};    // from the first victim's report
 inline constexpr std::chrono::milliseconds kKillWait{10000};     // from Kill to giving up on unkillable processes
 inline constexpr std::chrono::milliseconds kReleaseWait{10000};  // from Release to the last exit
-inline constexpr std::chrono::milliseconds kStopSlack{1000};     // agents kill at grace + this
 
 struct SupervisorConfig {
   AttemptPlan plan;

@@ -87,7 +87,7 @@ Rows launch_rows() {
        .fallback = "2s",
        .help = "An agent that hears no controller for this long kills its ranks; a host is lost after 1.5 leases of "
                "silence.",
-       .least = 0.1,
+       .least = 0.5,
        .advanced = true},
   };
 }

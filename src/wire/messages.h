@@ -12,6 +12,8 @@
 //   controller: when all are ready: Go (relayed) -> Record, Sync/Synced ... -> Done (relayed as RankDone)
 //   controller: when all are done: Release (relayed) -> the workers exit 0 -> RankExited
 // Any time: Stop (orderly), Kill (now), Heartbeat both ways, Credit (flow control of Records).
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +24,15 @@
 #include "util/json.h"
 
 namespace gputrain {
+
+inline constexpr std::chrono::milliseconds kHeartbeat{1000};     // between heartbeats, at most
+inline constexpr std::chrono::milliseconds kShortestLease{500};  // launch.lease; what an agent assumes until told
+inline constexpr std::chrono::milliseconds kStopSlack{1000};     // agents kill at grace + this, if nobody did before
+
+// A lease outlives the loss of a heartbeat or two, and the 100 ms ticks of both sides.
+inline std::chrono::milliseconds heartbeat_interval(std::chrono::milliseconds lease) {
+  return std::min(kHeartbeat, lease / 4);
+}
 
 // Why a run stops in an orderly way. It decides the exit code once the ranks have saved.
 enum class StopReason { kNone = 0, kPreempted = 1, kUserStop = 2, kInterrupted = 3, kMaxDuration = 4 };

@@ -12,6 +12,7 @@ using ::testing::ElementsAre;
 using testing::eventually;
 using ::testing::HasSubstr;
 using testing::is_gone;
+using ::testing::Not;
 
 // Two steps, a checkpoint, then what `then` says, in attempt 1; attempt 2 resumes at step 2 and completes.
 std::string fails_once(const std::string& then) {
@@ -176,7 +177,7 @@ TEST_F(ControllerTest, AKilledAgentIsReplaced) {
 }
 
 TEST_F(ControllerTest, ASilentAgentIsLostAfterItsLease) {
-  options_.plan.launch.lease = std::chrono::milliseconds(1400);  // heartbeats come once a second
+  options_.plan.launch.lease = std::chrono::milliseconds(1400);
   start(R"({"*@1": [{"ready": {}}, {"wait": "go"}, {"steps": 1}, {"wait": "forever"}]})");
   ASSERT_TRUE(wait_for_step(1));
   const auto children = testing::children_of(pid_);
@@ -184,6 +185,41 @@ TEST_F(ControllerTest, ASilentAgentIsLostAfterItsLease) {
   kill(children[0], SIGSTOP);
   EXPECT_EQ(wait(), 0);
   EXPECT_THAT(sink(), HasSubstr("the agent on local was lost: silent for 2.1s"));
+}
+
+TEST_F(ControllerTest, TheShortestLeaseHolds) {
+  set_hosts(2, 1);
+  options_.plan.launch.lease = kShortestLease;
+  EXPECT_EQ(launch(R"({"*": [{"ready": {}}, {"wait": "go"}, {"sleep_ms": 2000}, {"steps": 3}, {"checkpoint": true},
+                             {"done": {}}, {"wait": "release"}, {"exit": 0}]})"),
+            0);
+  EXPECT_EQ(events("failure").size(), 0u);
+  EXPECT_THAT(sink(), Not(HasSubstr("lost")));
+}
+
+TEST_F(ControllerTest, ChildrenOfTheShellThatBecameUsAreLeftAlone) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  in_child_ = [&] {
+    const pid_t other = fork();
+    if (other == 0) {
+      alarm(60);
+      while (true) pause();
+    }
+    ASSERT_EQ(write(ends[1], &other, sizeof other), static_cast<ssize_t>(sizeof other));
+  };
+  start(R"({"*@1": [{"ready": {}}, {"wait": "go"}, {"steps": 1}, {"wait": "forever"}]})");
+  pid_t other = -1;
+  ASSERT_EQ(read(ends[0], &other, sizeof other), static_cast<ssize_t>(sizeof other));
+  ASSERT_TRUE(wait_for_step(1));
+  const auto children = testing::children_of(pid_);
+  ASSERT_EQ(children.size(), 2u);
+  ASSERT_EQ(children[0], other);
+  kill(children[1], SIGKILL);  // the agent, so that orphans are sought in the middle of the run too
+  EXPECT_EQ(wait(), 0);
+  EXPECT_FALSE(is_gone(other));
+  kill(other, SIGKILL);
+  for (const int end : ends) close(end);
 }
 
 TEST_F(ControllerTest, NothingOutlivesAKilledController) {
@@ -206,6 +242,27 @@ TEST_F(ControllerTest, NothingOutlivesAKilledController) {
   EXPECT_EQ(launch(""), 0);
   EXPECT_THAT(sink(), HasSubstr("notice took over the lock of pid "));
   EXPECT_EQ(events("start")[1]["attempt"], 2);
+}
+
+TEST_F(ControllerTest, AFullDiskIs73ThoughItsFailureCannotBeRecordedEither) {
+  start(R"({"*": [{"ready": {}}, {"wait": "go"}, {"steps": 30}, {"sleep_ms": 500}, {"steps": 1000, "every_ms": 20}]})");
+  ASSERT_TRUE(wait_for_step(30));
+  fill_disk(40);
+  EXPECT_EQ(wait(), 73);
+  EXPECT_EQ(result_["outcome"], "output");
+  EXPECT_THAT(summary_, HasSubstr("cannot write " + output_ + "/events.jsonl"));
+  EXPECT_TRUE(written_);
+  EXPECT_EQ(written_result(), result_);
+  EXPECT_EQ(events("failure").size(), 0u);
+}
+
+TEST_F(ControllerTest, AFullDiskDoesNotHideARanksDeath) {
+  start(R"({"1": [{"ready": {}}, {"wait": "go"}, {"sleep_ms": 1500}, {"signal": 9}],
+            "0": [{"ready": {}}, {"wait": "go"}, {"steps": 30}, {"wait": "forever"}]})");
+  ASSERT_TRUE(wait_for_step(30));
+  fill_disk(0);
+  EXPECT_EQ(wait(), 73);  // the failure record is what could not be written: no restart without it
+  EXPECT_EQ(events("start").size(), 1u);
 }
 
 TEST_F(ControllerTest, ALostLockIs73) {

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,8 @@ class ControllerTest : public ::testing::Test {
     pid_ = fork();
     if (pid_ != 0) return;
     alarm(60);
+    ::signal(SIGXFSZ, SIG_IGN);  // fill_disk(): a write error, not a death
+    if (in_child_) in_child_();
     setenv("FAKE_WORKER_SCRIPT", script.c_str(), 1);
     options_.sinks = {std::make_shared<FileSink>(directory_ / "sink")};
     _exit(run());
@@ -106,6 +109,15 @@ class ControllerTest : public ::testing::Test {
     ASSERT_EQ(kill(pid_, number), 0);
   }
 
+  // From now on the controller cannot make events.jsonl (or any file) longer than it is: all but `room` bytes of the
+  // next record fail.
+  void fill_disk(int room) {
+    const auto size = std::filesystem::file_size(output_ + "/events.jsonl") + static_cast<uintmax_t>(room);
+    ASSERT_GT(size, 4096u) << "the lock must still fit";
+    const rlimit limit{size, size};
+    ASSERT_EQ(prlimit(pid_, RLIMIT_FSIZE, &limit, nullptr), 0);
+  }
+
   std::vector<Json> events(const std::string& kind = "") const {
     std::vector<Json> list;
     std::ifstream in(output_ + "/events.jsonl");
@@ -133,6 +145,7 @@ class ControllerTest : public ::testing::Test {
   TempDir directory_;
   std::string output_ = directory_ / "runs/test";
   ControllerOptions options_;
+  std::function<void()> in_child_;  // called in the controller's process, before it
   pid_t pid_ = -1;
   Json result_;
   std::string summary_;

@@ -42,10 +42,36 @@ TEST_F(ControllerStopTest, SigtermSavesAndIs75) {
   EXPECT_EQ(events("failure").size(), 0u);
 }
 
+TEST_F(ControllerStopTest, SigtermSavesThoughTheJournalIsFull) {
+  start(R"({"*": [{"ready": {}}, {"wait": "go"}, {"steps": 30}, {"wait": "forever"}]})");
+  ASSERT_TRUE(wait_for_step(30));
+  fill_disk(10);
+  signal(SIGTERM);
+  EXPECT_EQ(wait(), 75);
+  EXPECT_EQ(result_["saved"], true);
+  EXPECT_EQ(result_["saved_step"], 30);
+  EXPECT_THAT(sink(), HasSubstr("record checkpoint\n"));
+  EXPECT_THAT(sink(), HasSubstr("stopping without a record of it\n"));
+  EXPECT_THAT(summary_, HasSubstr("gputrain: error: cannot write " + output_ + "/events.jsonl"));
+}
+
 TEST_F(ControllerStopTest, SighupIsAPreemptionToo) {
   start_training();
   signal(SIGHUP);
   EXPECT_EQ(wait(), 75);
+}
+
+TEST_F(ControllerStopTest, ANohupIsOneForTheAgentsToo) {
+  in_child_ = [] { ::signal(SIGHUP, SIG_IGN); };
+  start(R"({"*": [{"ready": {}}, {"wait": "go"}, {"steps": 2}, {"sleep_ms": 500}, {"steps": 1}, {"checkpoint": true},
+                  {"done": {}}, {"wait": "release"}, {"exit": 0}]})");
+  ASSERT_TRUE(wait_for_step(2));
+  const auto agents = testing::children_of(pid_);
+  ASSERT_EQ(agents.size(), 1u);
+  kill(agents[0], SIGHUP);
+  signal(SIGHUP);
+  EXPECT_EQ(wait(), 0);
+  EXPECT_EQ(result_["step"], 3);
 }
 
 TEST_F(ControllerStopTest, SigtermToOneRankStopsAll) {

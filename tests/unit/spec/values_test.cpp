@@ -110,8 +110,8 @@ TEST(C06, TimesNeedUnits) {
   EXPECT_THAT(problems(base + "checkpoint: {every: 0 steps}\n"), ElementsAre(HasSubstr("write never")));
   EXPECT_THAT(problems(base + "launch: {grace: 30}\n"), ElementsAre(HasSubstr("a unit is needed: 30s")));
   EXPECT_THAT(problems(base + "launch: {grace: 0s}\n"), ElementsAre(HasSubstr("expected a duration above 0s")));
-  EXPECT_THAT(problems(base + "launch: {lease: 99ms}\n"),
-              ElementsAre(HasSubstr("expected a duration of at least 100ms")));
+  EXPECT_THAT(problems(base + "launch: {lease: 499ms}\n"),
+              ElementsAre(HasSubstr("expected a duration of at least 500ms")));
   EXPECT_THAT(problems(base + "schedule: {warmup: 5}\n"),
               ElementsAre(HasSubstr("a unit is needed: 5 steps or 5 epochs")));
   for (const std::string every : {"500 steps", "1 epoch", "10m", "1.5h", "never", "\"10m\""}) {
