@@ -4,7 +4,7 @@
 # fails. A LibTorch prefix is looked for in this order:
 #   1. GPUTRAIN_LIBTORCH (cache variable or environment): the folder that holds lib/libtorch_cpu.so
 #   2. CMAKE_PREFIX_PATH entries: PREFIX, PREFIX/torch, PREFIX/libtorch
-#   3. the cache filled by scripts/setup.sh: ${XDG_CACHE_HOME:-~/.cache}/gputrain/libtorch-<version>/torch
+#   3. the cache filled by scripts/quickstart.sh: ${XDG_CACHE_HOME:-~/.cache}/gputrain/libtorch-<version>/torch
 set(GPUTRAIN_TORCH_VERSION 2.11 CACHE INTERNAL "The LibTorch minor version whose c10d::Reducer constructor we call")
 file(STRINGS ${PROJECT_SOURCE_DIR}/scripts/versions.env _gp_versions REGEX "^LIBTORCH_VERSION=")
 string(REGEX REPLACE "^LIBTORCH_VERSION=" "" _gp_torch_pin "${_gp_versions}")
@@ -71,6 +71,6 @@ if(NOT GPUTRAIN_CUDA STREQUAL "OFF" AND GPUTRAIN_CUDA_INCLUDE AND GPUTRAIN_NCCL_
   target_compile_definitions(torch_cuda INTERFACE USE_C10D_NCCL)
   target_link_libraries(torch_cuda INTERFACE torch_cpu c10_cuda)
 elseif(GPUTRAIN_CUDA STREQUAL "ON")
-  message(FATAL_ERROR "GPUTRAIN_CUDA=ON needs the wheel's CUDA and NCCL headers (scripts/setup.sh --cuda) and libtorch_cuda.so")
+  message(FATAL_ERROR "GPUTRAIN_CUDA=ON needs the wheel's CUDA and NCCL headers (scripts/test.sh fetches them) and libtorch_cuda.so")
 endif()
 message(STATUS "CUDA back end: ${GPUTRAIN_HAVE_CUDA_BUILD}")

@@ -28,7 +28,8 @@ files=$([ "${1:-}" = --all ] && git ls-files 'src/*.cpp' | grep -v '^src/dist/cu
 if [ -n "$files" ]; then
   say "tidy: $(wc -w <<<"$files") files"
   # GCC's precompiled header is of no use to clang: its text is included instead.
-  xargs -P2 -n4 clang-tidy-14 -p "$BUILD" --quiet --warnings-as-errors='*' <<<"$files" 2>&1 | grep -v 'warnings generated' |
+  python3 scripts/tidy_commands.py "$BUILD"
+  xargs -P2 -n4 clang-tidy-14 -p "$BUILD/tidy" --quiet --warnings-as-errors='*' <<<"$files" 2>&1 | grep -v 'warnings generated' |
     { ! grep -E '(error|warning):' -A6; } || die "clang-tidy found problems"
 fi
 say "checks passed"

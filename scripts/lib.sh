@@ -72,6 +72,18 @@ need_libtorch() {
   exec 9>&-
 }
 
+# What libtorch_cuda.so loads at run time (cuBLAS, cuDNN, NCCL, ...: 3 GB), for machines with a GPU. Beside LibTorch, where its RUNPATH looks.
+need_cuda_runtime() {
+  [ -e "$LIBTORCH_DIR/.complete-cuda-runtime" ] && return
+  say "fetching the CUDA run-time libraries of LibTorch $LIBTORCH_VERSION (once; 3 GB)"
+  local work wheel
+  work=$(mktemp -d "$CACHE/.tmp-cuda-XXXXXX")
+  python3 -m pip download -q --disable-pip-version-check --only-binary=:all: -d "$work" "torch==$LIBTORCH_VERSION" || die "cannot download the CUDA libraries"
+  for wheel in "$work"/nvidia_*.whl; do unzip -qo "$wheel" 'nvidia/*/lib/*' -d "$LIBTORCH_DIR" || [ $? -eq 11 ]; done
+  rm -rf "$work"
+  touch "$LIBTORCH_DIR/.complete-cuda-runtime"
+}
+
 # The Python peers of the tests and benches (torch of the same wheel, torchvision, safetensors) in a virtual environment of their own.
 peers_directory() { echo "$CACHE/peers-$(cat "$ROOT/scripts/versions.env" "$ROOT/tests/requirements.txt" | sha256sum | cut -c1-12)"; }
 need_peers() {
@@ -90,7 +102,7 @@ build_targets() {
   mkdir -p "$CCACHE_DIR"
   if [ ! -e "$BUILD/build.ninja" ]; then
     say "configuring $type in ${BUILD#"$ROOT"/}"
-    cmake -S "$ROOT" -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE="$type" "${CONFIGURE_OPTIONS[@]}" >"$BUILD.configure.log" 2>&1 ||
+    cmake -S "$ROOT" -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE="$type" "-DGPUTRAIN_LIBTORCH=$LIBTORCH_DIR/torch" "${CONFIGURE_OPTIONS[@]}" >"$BUILD.configure.log" 2>&1 ||
       { cat "$BUILD.configure.log" >&2; rm -rf "$BUILD" "$BUILD.configure.log"; die "configure failed"; }
     mv "$BUILD.configure.log" "$BUILD/configure.log"
   fi

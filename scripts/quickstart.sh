@@ -18,6 +18,7 @@ need_libtorch cpu
 CONFIGURE_OPTIONS=(-DGPUTRAIN_TESTS=OFF -DGPUTRAIN_BENCH=OFF)
 if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
   need_libtorch cuda
+  need_cuda_runtime
   CONFIGURE_OPTIONS+=(-DGPUTRAIN_CUDA=ON)
 fi
 build_targets all

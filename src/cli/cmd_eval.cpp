@@ -10,6 +10,7 @@
 #include "cli/show.h"
 #include "launch/controller.h"
 #include "spec/resolve.h"
+#include "util/error.h"
 
 namespace gputrain {
 namespace {
@@ -26,6 +27,7 @@ struct EvalFlags {
 
 std::string checkpoint_path(const std::string& which, const RunPlan& plan) {
   if (which == "latest" || which == "best") return plan.output + "/checkpoints/" + which;
+  if (which.empty()) throw Error(ErrorKind::kUsage, "--checkpoint is latest, best, or a checkpoint directory");
   return std::filesystem::absolute(which).lexically_normal();
 }
 
@@ -51,7 +53,7 @@ int evaluate(const EvalFlags& flags) {
     std::cerr << outcome.summary;
     return outcome.exit_code;
   }
-  Json report{{"checkpoint", options.resume.path}, {"step", outcome.result["step"]}};
+  Json report{{"step", outcome.result["step"]}};
   report.update(outcome.result["final"]);
   std::cout << report.dump(2) << "\n";
   return 0;

@@ -32,7 +32,7 @@ struct LaunchFlags {
 };
 
 // The spec that the flags describe. Without CONFIG only --smoke is possible.
-Spec read_spec(const LaunchFlags& flags, std::string* text) {
+Spec read_spec(const LaunchFlags& flags) {
   auto overrides = overrides_of(flags.spec, flags.sets);
   bracket_hosts(overrides);
   if (flags.config.empty()) {
@@ -42,13 +42,23 @@ Spec read_spec(const LaunchFlags& flags, std::string* text) {
     if (!overrides.empty()) throw Error(ErrorKind::kUsage, overrides.front().name + " needs a CONFIG to change");
     return smoke_spec(nullptr);
   }
-  *text = read_spec_file(flags.config);
-  Spec spec = parse_spec({*text, flags.config, overrides});
+  const Spec spec = parse_spec({read_spec_file(flags.config), flags.config, overrides});
   return flags.smoke ? smoke_spec(&spec) : spec;
+}
+
+// The same command line again, for people to copy; quoted for a shell where that is needed.
+std::string command_text(const LaunchFlags& flags) {
+  std::string text = "gputrain launch " + shell_quoted(flags.config);
+  for (const auto& flag : flags.spec) {
+    if (flag.option->count() > 0) text += " " + flag.flag + " " + shell_quoted(flag.value);
+  }
+  for (const auto& set : flags.sets) text += " --set " + shell_quoted(set);
+  return text;
 }
 
 ResumeRequest resume_request(const std::string& word) {
   if (word == "auto" || word == "never") return {word, ""};
+  if (word.empty()) throw Error(ErrorKind::kUsage, "--resume is auto, never, or the path of a checkpoint");
   return {"path", std::filesystem::absolute(word).lexically_normal()};
 }
 
@@ -59,8 +69,7 @@ int report(const Outcome& outcome, bool json) {
 }
 
 int launch(const LaunchFlags& flags) {
-  std::string text;
-  const Spec spec = read_spec(flags, &text);
+  const Spec spec = read_spec(flags);
   std::vector<Notice> notices;
   RunPlan plan = resolve(spec, host_facts(), &notices);
   if (flags.dry_run) {
@@ -77,19 +86,47 @@ int launch(const LaunchFlags& flags) {
 
   ControllerOptions options;
   options.plan = plan;
-  options.spec_text = text.empty() ? to_yaml(spec) : text;
+  options.spec_text = to_yaml(spec);
   options.resume = resume;
   options.agent_program = this_program();
   options.worker_program = worker_program();
   options.control_directory = control_directory();
   options.sinks = sinks_for_people();
   options.keep_output = !flags.smoke;
-  options.resume_command = flags.config.empty() ? "" : "gputrain launch " + flags.config;
+  options.resume_command = command_text(flags);
   show_start(plan, spec, notices, flags.config);
   const Outcome outcome = run_controller(options);
   const int code = report(outcome, flags.json);
-  if (code == 0 && !flags.smoke) std::cerr << show_end(plan, flags.config);
+  if (code == 0 && !flags.smoke) std::cerr << show_end(plan, command_text(flags));
   return code;
+}
+
+// With --json, what was refused before an attempt is an object too; people's text stays on stderr.
+int launch_or_json(const LaunchFlags& flags) {
+  if (!flags.json || flags.dry_run) return launch(flags);
+  const auto print = [](const Error& error) {
+    const int code = static_cast<int>(exit_code(error.kind));
+    const auto row = find_exit_code(code);
+    std::cout << Json{{"outcome", row ? std::string(row->word) : "failed"},
+                      {"exit_code", code},
+                      {"resumable", false},
+                      {"error",
+                       {{"kind", error_word(error.kind)},
+                        {"message", error.message},
+                        {"where", error.where},
+                        {"hint", error.hint}}}}
+                     .dump(2)
+              << "\n";
+  };
+  try {
+    return launch(flags);
+  } catch (const ErrorList& list) {
+    print(list.errors.front());
+    throw;
+  } catch (const Error& error) {
+    print(error);
+    throw;
+  }
 }
 
 }  // namespace
@@ -112,7 +149,7 @@ void add_launch_command(CLI::App& app, Action& action) {
                     "two ranks, three steps of the model on synthetic data in a temporary directory; for CI");
   command->add_flag("--json", flags->json, "print the result (or the dry run) as JSON on stdout");
   apply_environment(*command, flags->spec);
-  command->callback([&action, flags] { action = [flags] { return launch(*flags); }; });
+  command->callback([&action, flags] { action = [flags] { return launch_or_json(*flags); }; });
 }
 
 }  // namespace gputrain

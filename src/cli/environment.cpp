@@ -7,7 +7,6 @@
 #include <iterator>
 #include <set>
 
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -89,11 +88,6 @@ std::string control_directory() {
 
 bool stderr_is_terminal() {
   return isatty(STDERR_FILENO) == 1;
-}
-
-int terminal_columns() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 std::string read_spec_file(const std::string& path) {

@@ -25,7 +25,6 @@ std::string this_program();
 std::string control_directory();
 
 bool stderr_is_terminal();
-int terminal_columns();  // of stderr; 80 when unknown
 
 // The file's bytes; Error(kSpec) with its name when it cannot be read.
 std::string read_spec_file(const std::string& path);

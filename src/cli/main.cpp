@@ -1,5 +1,6 @@
 // gputrain: parses the command line, runs one command, renders its errors.
-#include <cstdio>
+#include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -73,7 +74,14 @@ int run(int argc, char** argv) {
     print_error(std::string(problem.what()) + "\nhint: " + suggestion(app, argc, argv));
     return static_cast<int>(ExitCode::kUsage);
   }
-  return action();
+  const int code = action();
+  // Data that could not be written is no success; a reader that went away (`| head`) is.
+  errno = 0;
+  std::cout.flush();
+  if (!std::cout && errno != EPIPE && code == 0) {
+    throw Error(ErrorKind::kOutput, "cannot write to standard output: " + errno_text(errno != 0 ? errno : EIO));
+  }
+  return code;
 }
 
 }  // namespace

@@ -10,9 +10,11 @@
 namespace gputrain {
 
 ScratchDirectory::ScratchDirectory() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "gputrain-XXXXXX").string();
-  if (!mkdtemp(pattern.data())) {
-    throw Error(ErrorKind::kOutput, "cannot create a temporary directory: " + errno_text(errno), pattern,
+  std::error_code problem;
+  std::string pattern = (std::filesystem::temp_directory_path(problem) / "gputrain-XXXXXX").string();
+  if (problem || !mkdtemp(pattern.data())) {
+    throw Error(ErrorKind::kOutput,
+                "cannot create a temporary directory: " + errno_text(problem ? problem.value() : errno), pattern,
                 "set TMPDIR to a writable directory");
   }
   path_ = pattern;

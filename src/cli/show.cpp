@@ -58,7 +58,7 @@ std::string evaluation_text(const Json& record) {
 
 }  // namespace
 
-std::string show_end(const RunPlan& plan, const std::string& config) {
+std::string show_end(const RunPlan& plan, const std::string& command) {
   RunFacts facts = read_facts(plan.output);
   std::vector<std::vector<std::string>> rows;
   if (facts.evaluation.is_object()) rows.push_back({"  validation", evaluation_text(facts.evaluation)});
@@ -70,8 +70,7 @@ std::string show_end(const RunPlan& plan, const std::string& config) {
   if (facts.checkpoint.is_object()) rows.push_back({"  checkpoint", facts.checkpoint.value("path", "")});
   rows.push_back({"  logs", plan.output + "/logs, records in " + plan.output + "/events.jsonl"});
   if (plan.train.epochs) {
-    rows.push_back(
-        {"  continue", "gputrain launch " + config + " --set train.epochs=" + std::to_string(2 * *plan.train.epochs)});
+    rows.push_back({"  continue", command + " --set train.epochs=" + std::to_string(2 * *plan.train.epochs)});
   }
   return render_table(rows);
 }

@@ -18,7 +18,8 @@ std::vector<std::shared_ptr<Sink>> sinks_for_people();
 void show_start(const RunPlan& plan, const Spec& spec, const std::vector<Notice>& notices, const std::string& config);
 
 // After a finished run, from its events: newest evaluation, throughput, where checkpoint and logs are, how to go on.
-std::string show_end(const RunPlan& plan, const std::string& config);
+// `command`: the command line that started it.
+std::string show_end(const RunPlan& plan, const std::string& command);
 
 // Throws ErrorList when OUTPUT holds checkpoints of a run whose model, data, global batch, ... differ from `plan`: with
 // file and line for each item. (The workers check again against the checkpoint itself.)

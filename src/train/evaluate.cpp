@@ -58,8 +58,9 @@ bool Evaluator::add_all(Loader& loader, MetricSums& sums) {
     const std::optional<std::vector<Batch>> batches = loader.next_step();
     GP_CHECK(batches, "nobody cancels an evaluation");
     for (const Batch& batch : *batches) {
-      const at::Tensor inputs = batch.inputs.to(options_.device, /*non_blocking=*/true);
-      const at::Tensor targets = batch.targets.to(options_.device, /*non_blocking=*/true);
+      // Blocking: the loader fills this memory again at the next next_step(), and nothing here waits for the device.
+      const at::Tensor inputs = batch.inputs.to(options_.device);
+      const at::Tensor targets = batch.targets.to(options_.device);
       const AutocastScope autocast(options_.precision, options_.device.type());
       sums.add(parts_.model.forward(inputs), targets);
     }

@@ -1,6 +1,7 @@
 #include "train/loop.h"
 
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "util/error.h"
@@ -70,8 +71,10 @@ LoopResult Loop::run() {
   parts_.loader.seek(counters().epoch, counters().step % options_.triggers.steps_per_epoch);
   parts_.runner.hooks().before_update = [this] { vote_early(); };
   context.stop.set_wake([this] { parts_.loader.cancel(); });
+  // Also when the run throws: a stop may come from another thread while this loop is being destroyed.
+  const std::unique_ptr<StopSource, void (*)(StopSource*)> unwake(&context.stop,
+                                                                  [](StopSource* stop) { stop->set_wake({}); });
   const LoopResult result = run_to_end();
-  context.stop.set_wake({});
   context.marker.enter(Phase::kIdle, counters().step);
   return result;
 }

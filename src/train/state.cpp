@@ -1,6 +1,7 @@
 #include "train/state.h"
 
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "util/error.h"
@@ -151,6 +152,7 @@ Json state_json(const TrainState& state, const StateStamp& stamp) {
   json["data"] = stamp.data;
   json["exactness"] = stamp.exactness;
   json["bucket_layout"] = stamp.bucket_layout;
+  json["optimizer"] = optimizer_items(*state.optimizer);
   return json;
 }
 
@@ -185,17 +187,27 @@ ParsedState parse_train_state(const Json& json, const std::string& where) {
   parsed.stamp.data = reader.item("data");
   parsed.stamp.exactness = reader.item("exactness");
   parsed.stamp.bucket_layout = reader.item("bucket_layout");
+  parsed.stamp.optimizer = reader.item("optimizer");
   reader.finish();
   return parsed;
+}
+
+Json optimizer_items(const Optimizer& optimizer) {
+  std::set<std::string> items;
+  for (const auto& [name, tensor] : optimizer.state()) items.insert(name.substr(name.rfind('/') + 1));
+  return items;
 }
 
 StateStamp restore(TrainState& state, const LoadedCheckpoint& checkpoint) {
   ParsedState parsed = parse_train_state(checkpoint.state, checkpoint.path);
   const NamedTensors model = model_tensors(*state.model);
-  const NamedTensors optimizer = state.optimizer->state();
+  const bool same_optimizer = parsed.stamp.optimizer == optimizer_items(*state.optimizer);
+  const NamedTensors optimizer = same_optimizer ? state.optimizer->state() : NamedTensors{};
   std::vector<std::string> problems = differences(model, checkpoint.model, "model.safetensors");
-  const std::vector<std::string> more = differences(optimizer, checkpoint.optimizer, "optimizer.safetensors");
-  problems.insert(problems.end(), more.begin(), more.end());
+  if (same_optimizer) {
+    const std::vector<std::string> more = differences(optimizer, checkpoint.optimizer, "optimizer.safetensors");
+    problems.insert(problems.end(), more.begin(), more.end());
+  }
   if (state.scaler.enabled() == parsed.scaler.is_null())
     problems.push_back("state.json: \"scaler\" does not fit the precision");
   refuse(problems, checkpoint.path);

@@ -47,13 +47,19 @@ struct StateStamp {
   Json data;           // Source::fingerprint() of the training data: must be equal, else Error(kData)
   Json exactness;      // see exactness.h: a difference is a notice
   Json bucket_layout;  // GradReducer::layout(): restored
+  Json optimizer;      // optimizer_items(): another optimizer starts with fresh state, which is a notice
 };
+
+// What the optimizer keeps of each parameter, sorted: ["exp_avg", "exp_avg_sq", "step"]. Names its kind in a
+// checkpoint.
+Json optimizer_items(const Optimizer& optimizer);
 
 // What a save writes. Tensors are shared with the state, not copied.
 CheckpointContent content_of(const TrainState& state, const StateStamp& stamp);
 
 // Copies a verified checkpoint into the state and returns its stamp. Error(kCheckpoint) names every missing, unknown or
-// differently shaped tensor and item of state.json; the state is unchanged then.
+// differently shaped tensor and item of state.json; the state is unchanged then. The state of another kind of optimizer
+// (stamp.optimizer differs) is left out: the new one starts afresh.
 StateStamp restore(TrainState& state, const LoadedCheckpoint& checkpoint);
 // Tensors of the model alone, for evaluation.
 void restore_model(const Model& model, const LoadedCheckpoint& checkpoint);

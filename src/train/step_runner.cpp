@@ -122,7 +122,15 @@ StepResult StepRunner::update(const std::vector<Batch>& batches, double loss) {
   result.skipped = state.scaler.unscale(gradients_);
   result.grad_norm = clip_grad_norm(gradients_, options_.clip_grad_norm).item<double>();
   // Reduced gradients are the same bits everywhere, so every rank takes the same branch without another vote.
-  if (!state.scaler.enabled() && !std::isfinite(result.grad_norm)) fail_non_finite(batches, true, "the gradient");
+  // Which rank's samples made it so is lost in the sum: nobody is blamed.
+  if (!state.scaler.enabled() && !std::isfinite(result.grad_norm)) {
+    throw Error(
+        ErrorKind::kNonFinite,
+        "the gradient, averaged over all ranks, is not finite at step " + std::to_string(state.counters.step + 1),
+        "step " + std::to_string(state.counters.step + 1),
+        "nothing was updated; look for huge values in the data of this step, lower the learning rate, or clip the "
+        "gradient");
+  }
   const double factor = parts_.schedule.factor(state.counters.updates);
   result.lr = state.optimizer->base_lr() * factor;
   if (hooks_.before_update) hooks_.before_update();

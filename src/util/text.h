@@ -33,6 +33,9 @@ std::string render_table(const std::vector<std::vector<std::string>>& rows);
 // Control characters and invalid UTF-8 as \xNN: foreign bytes never reach a terminal raw.
 std::string printable(std::string_view bytes);
 
+// As one word of a POSIX shell: unchanged where that is safe, else in single quotes.
+std::string shell_quoted(std::string_view word);
+
 // "1 rank", "2 ranks".
 std::string plural(int64_t count, std::string_view noun);
 

@@ -40,7 +40,7 @@ Json Evaluation::run() {
   body["reason"] = to_string(parts_.stop.reason());
   body["step"] = loaded_.step;
   body["saved_step"] = loaded_.step;
-  body["final"] = Json::object();
+  body["final"] = {{"checkpoint", loaded_.path}};
   if (metrics) {
     for (const std::string& name : metric_names()) body["final"][name] = json_number(metric_value(*metrics, name));
     body["final"]["samples"] = metrics->count;

@@ -46,7 +46,11 @@ Comms connect(const Foundation& base, bool group_of_one) {
   options.nccl = base.plan.launch.backend == Backend::kNccl;
   options.cuda = base.cuda;
   options.group_of_one = group_of_one;
-  return make_comms(options);
+  const Comms comms = make_comms(options);
+  // Never destroyed: taking down a group whose peer is gone can block until its timeout, and an error that unwinds
+  // through here must reach the agent first. The process ends with _exit.
+  [[maybe_unused]] static const Comms* const kept = new Comms(comms);
+  return comms;
 }
 
 // Every host must read the same files; the count of samples alone would not tell.

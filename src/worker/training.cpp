@@ -95,6 +95,9 @@ std::vector<std::string> Training::notices() const {
   if (resumed_.saved) {
     const std::string changed = exactness_notice(resumed_.saved->exactness, stamp_.exactness);
     if (!changed.empty()) notices.push_back(changed);
+    if (resumed_.saved->optimizer != optimizer_items(*state_.optimizer)) {
+      notices.push_back("the optimizer is another one than the checkpoint's: its state starts afresh");
+    }
   }
   if (base_.train->size() < base_.plan.train.global_batch) {
     notices.push_back("the training set has " + plural(base_.train->size(), "sample") + ", fewer than global_batch " +
@@ -139,7 +142,10 @@ LoopOptions Training::loop_options() const {
 
 Json Training::run() {
   // Before Go nothing may be written, and a stop can come instead of it; then the first vote ends the run.
-  if (!parts_.stop.raised()) saver_->prepare(resumed_.saved ? state_.counters.step : -1);
+  // A checkpoint of this directory is kept at the step where training continues; another history's of that step is not.
+  const int64_t step = state_.counters.step;
+  const bool ours = loop_options().saved_at == step;
+  if (!parts_.stop.raised()) saver_->prepare(!resumed_.saved ? -1 : ours ? step : step - 1);
   LoopContext context{base_.comms.gradients, *base_.vote, parts_.stop, parts_.marker, parts_.records, real_clock()};
   Loop loop({state_, *runner_, *loader_, evaluator_.get(), *saver_, trace_.get(), context}, loop_options());
   const LoopResult result = loop.run();

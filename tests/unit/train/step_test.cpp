@@ -208,7 +208,7 @@ TEST(Step, NanGradientStopsBeforeTheUpdateToo) {
     FAIL() << "went on";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind, ErrorKind::kNonFinite);
-    EXPECT_THAT(error.message, HasSubstr("the gradient is not finite at step 1"));
+    EXPECT_THAT(error.message, HasSubstr("the gradient, averaged over all ranks, is not finite at step 1"));
   }
   EXPECT_EQ(rig.hash(), before);
 }

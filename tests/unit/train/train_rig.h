@@ -12,6 +12,7 @@
 #include "dist/comm_single.h"
 #include "dist/reducer.h"
 #include "support/fake_clock.h"
+#include "support/faulty_fs.h"
 #include "support/run_ranks.h"
 #include "support/temp_dir.h"
 #include "train/loop.h"
@@ -72,11 +73,12 @@ struct Rig {
         total(total_steps(plan.train, loader->steps_per_epoch())),
         state(make_state()),
         marker(&page, stop, std::nullopt) {
+    real_file_system().make_directories(plan.output);
+    fs = std::make_unique<FaultyFileSystem>(plan.output);
     stamp.identity = identity_of(plan);
     stamp.data = train->fingerprint();
     stamp.exactness = Json{{"world_size", world}};
-    resumed = resume(comms, state, stamp,
-                     [&] { return load_for_resume(real_file_system(), plan.output + "/checkpoints", mode, ""); });
+    resumed = resume(comms, state, stamp, [&] { return load_for_resume(*fs, plan.output + "/checkpoints", mode, ""); });
     std::vector<std::string> names;
     for (const auto& [name, parameter] : named_parameters_of(*state.model)) names.push_back(name);
     ReducerOptions reduction;
@@ -97,7 +99,7 @@ struct Rig {
     saving.run_id = "rig";
     saving.keep_last = 100;
     saving.keep_best = plan.checkpoint.keep_best;
-    saver = std::make_unique<Saver>(Saver::Parts{real_file_system(), records, marker, clock, rank}, saving);
+    saver = std::make_unique<Saver>(Saver::Parts{*fs, records, marker, clock, rank}, saving);
   }
 
   LoaderOptions loader_options() const {
@@ -155,6 +157,7 @@ struct Rig {
   ProgressPage page;
   PhaseMarker marker;
   FakeClock clock;
+  std::unique_ptr<FaultyFileSystem> fs;  // never fails here, and does not spend the time of a real fsync
   KeptRecords records;
   StateStamp stamp;
   Resumed resumed;

@@ -36,6 +36,13 @@ TEST(Printable, ForeignBytesNeverReachTheTerminal) {
   EXPECT_EQ(printable("caf\xc3\xa9 \xff\xc3"), "caf\xc3\xa9 \\xff\\xc3");
 }
 
+TEST(ShellQuoted, OnlyWhereNeeded) {
+  EXPECT_EQ(shell_quoted("train.lr=1e-3"), "train.lr=1e-3");
+  EXPECT_EQ(shell_quoted("a b"), "'a b'");
+  EXPECT_EQ(shell_quoted("it's $HOME"), "'it'\\''s $HOME'");
+  EXPECT_EQ(shell_quoted(""), "''");
+}
+
 TEST(Table, ColumnsAreAligned) {
   EXPECT_EQ(render_table({{"a", "bbb", "c"}, {"aaaa", "b", "c"}}), "a     bbb  c\naaaa  b    c\n");
 }
