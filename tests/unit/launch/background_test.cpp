@@ -53,7 +53,7 @@ TEST(BackgroundTest, TheLoopGoesOnMeanwhile) {
       },
       [&](const auto&) { loop.stop(); });
   std::function<void()> tick = [&] {
-    release = ++ticks == 5;
+    release = ++ticks >= 5;
     loop.after(std::chrono::milliseconds(1), tick);
   };
   tick();
