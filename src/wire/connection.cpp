@@ -26,6 +26,11 @@ bool follows_bulk(const Message& message) {
          std::holds_alternative<Sync>(message) || std::holds_alternative<Done>(message);
 }
 
+// The end of a rank waits for nobody's credit; what the rank said before goes out first as far as credit reaches.
+bool is_last_word(const Message& message) {
+  return std::holds_alternative<RankExited>(message);
+}
+
 bool would_block(int error) {
   return error == EAGAIN || error == EWOULDBLOCK;
 }
@@ -47,6 +52,7 @@ struct Connection::Impl : std::enable_shared_from_this<Connection::Impl> {
   void send(const Message& message);
   void flush();
   bool take_next_frame();
+  void promote_bulk();
   bool write_current();
   void write_failed(int error);
   Read read_once();
@@ -140,8 +146,19 @@ void Connection::Impl::send(const Message& message) {
   if (closed || write_broken) return;
   Frame frame{encode(message), is_bulk(message)};
   queued += frame.bytes.size();
+  if (is_last_word(message)) promote_bulk();
   (frame.costs_credit || follows_bulk(message) ? bulk : control).push_back(std::move(frame));
   flush();
+}
+
+void Connection::Impl::promote_bulk() {
+  while (!bulk.empty() && (!bulk.front().costs_credit || credit > 0)) {
+    Frame& frame = bulk.front();
+    if (frame.costs_credit) credit -= static_cast<int64_t>(frame.bytes.size());
+    frame.costs_credit = false;
+    control.push_back(std::move(frame));
+    bulk.pop_front();
+  }
 }
 
 bool Connection::Impl::take_next_frame() {
