@@ -27,9 +27,10 @@ class Connection {
   Connection(EventLoop& loop, int read_fd, int write_fd, Handlers handlers);
   ~Connection();
 
-  // Control messages go out before queued bulk (RankRecord, Record) and are never held back. Bulk waits for credit when
-  // limited. RankSync, RankDone, Sync and Done speak about the records before them: they cost no credit but keep their
-  // place among bulk. Dropped silently once closed. Never calls a handler from within.
+  // Control messages go out before queued bulk (RankRecord, Record) and are never held back; RankExited lets out first
+  // what credit allows. Bulk waits for credit when limited. RankSync, RankDone, Sync and Done speak about the records
+  // before them: they cost no credit but keep their place among bulk. Dropped silently once closed. Never calls a
+  // handler from within.
   void send(const Message& message);
   // From now on a bulk frame is sent only while granted bytes are left, so at most one frame more than was granted (a
   // frame larger than any grant must pass too). An agent's side of the flow control; add_credit raises the limit.

@@ -151,14 +151,25 @@ TEST_F(ConnectionTest, ControlOvertakesQueuedBulk) {
   // More than the socket takes: the rest is queued.
   for (int i = 0; i < 3000; ++i) connection->send(kRecord);
   EXPECT_GT(connection->queued_bytes(), 1u << 20);
-  connection->send(RankExited{});
+  connection->send(RankError{});
   const auto messages = peer_reads(200);
   ASSERT_EQ(messages.size(), 3001u);
   const auto names_seen = names(messages);
-  const auto place = std::find(names_seen.begin(), names_seen.end(), "RankExited") - names_seen.begin();
+  const auto place = std::find(names_seen.begin(), names_seen.end(), "RankError") - names_seen.begin();
   EXPECT_LT(place, 1500) << "it waited for the records";
   EXPECT_GT(place, 0) << "the frame that was being written is finished first";
   EXPECT_EQ(connection->queued_bytes(), 0u);
+}
+
+TEST_F(ConnectionTest, TheEndOfARankFollowsItsRecordsAsFarAsCreditReaches) {
+  for (int i = 0; i < 3000; ++i) connection->send(kRecord);
+  connection->send(RankExited{});
+  EXPECT_EQ(names(peer_reads(200)).back(), "RankExited");
+
+  connection->limit_bulk(1);
+  for (int i = 0; i < 3; ++i) connection->send(kRecord);  // the first spends what was left
+  connection->send(RankExited{});
+  EXPECT_THAT(names(peer_reads(3)), ElementsAre("RankRecord", "RankExited")) << "it waits for nobody's credit";
 }
 
 TEST_F(ConnectionTest, MessagesAboutRecordsKeepTheirPlace) {
