@@ -144,10 +144,11 @@ Json Training::run() {
   // Before Go nothing may be written, and a stop can come instead of it; then the first vote ends the run.
   // A checkpoint of this directory is kept at the step where training continues; another history's of that step is not.
   const int64_t step = state_.counters.step;
-  const bool ours = loop_options().saved_at == step;
+  const LoopOptions options = loop_options();
+  const bool ours = options.saved_at == step;
   if (!parts_.stop.raised()) saver_->prepare(!resumed_.saved ? -1 : ours ? step : step - 1);
   LoopContext context{base_.comms.gradients, *base_.vote, parts_.stop, parts_.marker, parts_.records, real_clock()};
-  Loop loop({state_, *runner_, *loader_, evaluator_.get(), *saver_, trace_.get(), context}, loop_options());
+  Loop loop({state_, *runner_, *loader_, evaluator_.get(), *saver_, trace_.get(), context}, options);
   const LoopResult result = loop.run();
   Json body;
   body["outcome"] = result.reason == StopReason::kNone ? "complete" : "stopped";
