@@ -93,6 +93,12 @@ void Place::seek(int64_t epoch, int64_t step) {
   step_ = next_epoch ? 0 : step;
 }
 
+int64_t Place::samples() const {
+  int64_t samples = 0;
+  for (int64_t i = 0; i < micro_batches(); ++i) samples += cuts_.micro_batch(step_, i).size();
+  return samples;
+}
+
 void Cursor::seek(int64_t epoch, int64_t step) {
   place_.seek(epoch, step);
   micro_ = 0;

@@ -33,6 +33,7 @@ class Place {
   void advance() { seek(epoch_, std::min(step_ + 1, cuts_.steps())); }
   bool at_end() const { return step_ >= cuts_.steps(); }
   int64_t micro_batches() const { return at_end() ? 0 : cuts_.micro_batches(step_); }
+  int64_t samples() const;  // over the step's micro-batches
   int64_t epoch() const { return epoch_; }
   int64_t step() const { return step_; }
 

@@ -1,7 +1,5 @@
 #include "data/loader.h"
 
-#include <atomic>
-
 #include "data/cuts.h"
 #include "data/decode.h"
 #include "data/prefetch.h"
@@ -19,16 +17,13 @@ class DirectLoader : public Loader {
       : decoder_(std::move(parts.decoder)), cuts_(std::move(parts.cuts)), place_(*cuts_) {}
 
   int64_t steps_per_epoch() const override { return cuts_->steps(); }
-  void seek(int64_t epoch, int64_t step) override {
-    place_.seek(epoch, step);
-    cancelled_ = false;
-  }
+  void seek(int64_t epoch, int64_t step) override { place_.seek(epoch, step); }
   bool ready() override { return true; }
-  void cancel() override { cancelled_ = true; }
+  int64_t next_samples() const override { return place_.samples(); }
+  void cancel() override {}  // nothing here waits
 
   std::optional<std::vector<Batch>> next_step() override {
     const int64_t count = place_.micro_batches();
-    if (count > 0 && cancelled_) return std::nullopt;
     if (buffers_.size() < static_cast<size_t>(count)) buffers_.resize(static_cast<size_t>(count));
     std::vector<Batch> batches;
     for (int64_t i = 0; i < count; ++i) {
@@ -45,7 +40,6 @@ class DirectLoader : public Loader {
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<Cuts> cuts_;
   Place place_;
-  std::atomic<bool> cancelled_{false};
   std::vector<Buffer> buffers_;
   Decoder::Scratch scratch_;
 };

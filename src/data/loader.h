@@ -102,11 +102,13 @@ class Loader {
   virtual void seek(int64_t epoch, int64_t step_in_epoch) = 0;
   // All micro-batches of the next step of this rank, in order; empty vector when this rank has no sample in it. Crosses
   // into the next epoch by itself. Blocks; waits are interruptible: returns nullopt as soon as cancel() was called and
-  // nothing is ready. Throws what a decode thread threw (Error(kData)). After nullopt or an exception the place is
-  // unchanged.
+  // the step is not ready (with workers = 0 it always is). Throws what a decode thread threw (Error(kData)). After
+  // nullopt or an exception the place is unchanged.
   virtual std::optional<std::vector<Batch>> next_step() = 0;
   // Is the next step decoded already (next_step() would not block)? True too when it would throw, or with workers = 0.
   virtual bool ready() = 0;
+  // This rank's samples in the next step.
+  virtual int64_t next_samples() const = 0;
   // Called from any thread (not a signal handler): makes a blocked next_step() return nullopt. Lasts until the next
   // seek().
   virtual void cancel() = 0;

@@ -68,6 +68,7 @@ class PrefetchingLoader : public Loader {
   void seek(int64_t epoch, int64_t step) override;
   std::optional<std::vector<Batch>> next_step() override;
   bool ready() override;
+  int64_t next_samples() const override { return place_.samples(); }
   void cancel() override;
 
  private:
@@ -109,7 +110,7 @@ class PrefetchingLoader : public Loader {
   std::condition_variable decoded_;  // the step that the consumer waits for is ready, or cancelled
   std::vector<Slot> ring_;
   std::vector<Buffer> free_;
-  Place place_;          // the next step to hand out
+  Place place_;          // the next step to hand out; written by the consumer only
   Cursor cursor_;        // the next micro-batch to claim
   int64_t claimed_ = 0;  // micro-batches since the last seek: number n lives in slot n % ring
   int64_t taken_ = 0;

@@ -69,7 +69,7 @@ Loop::Loop(const Parts& parts, LoopOptions options)
 LoopResult Loop::run() {
   LoopContext& context = parts_.context;
   parts_.loader.seek(counters().epoch, counters().step % options_.triggers.steps_per_epoch);
-  parts_.runner.hooks().before_update = [this] { vote_early(); };
+  parts_.runner.hooks().next_ballot = [this](int64_t step) { return early_ballot(step); };
   context.stop.set_wake([this] { parts_.loader.cancel(); });
   // Also when the run throws: a stop may come from another thread while this loop is being destroyed.
   const std::unique_ptr<StopSource, void (*)(StopSource*)> unwake(&context.stop,
@@ -113,8 +113,6 @@ void Loop::fetch() {
 Ballot Loop::ballot(int64_t step) const {
   Ballot ballot;
   ballot.stop = parts_.context.stop.reason();
-  ballot.ready = fetched_.has_value();
-  ballot.samples = fetched_ ? samples_in(*fetched_) : 0;
   if (is_first()) {
     const Due due = triggers_.due(position(step), parts_.context.clock.now());
     ballot.evaluate_due = due.evaluate;
@@ -123,29 +121,35 @@ Ballot Loop::ballot(int64_t step) const {
   return ballot;
 }
 
-// During the optimizer update of a step, when the next one's batch is here already.
-void Loop::vote_early() {
-  const int64_t finished = counters().step + 1;
-  if (triggers_.finished(finished) || !parts_.loader.ready()) return;
-  release(current_);
-  fetch();
-  early_ = parts_.context.vote.start(ballot(finished));
+// While `step` is being executed: its batches are still in use, so the next ones are only asked for.
+Ballot Loop::early_ballot(int64_t step) {
+  Ballot early = ballot(step);
+  early.ready = parts_.loader.ready();
+  early.samples = parts_.loader.next_samples();
+  return early;
 }
 
+// The last step's vote decides, unless a batch was late on some rank: then all wait for theirs and vote again.
 Agreement Loop::agree() {
   parts_.context.marker.enter(Phase::kDataWait, counters().step + 1);
-  if (!early_) {
-    if (!fetched_) fetch();
-    early_ = parts_.context.vote.start(ballot(counters().step));
-  }
-  return std::exchange(early_, nullptr)();
+  const std::optional<Agreement> early = std::exchange(early_, std::nullopt);
+  if (early && (early->stop != StopReason::kNone || early->evaluate_due || early->save_due || early->ready))
+    return *early;
+  if (!fetched_) fetch();
+  Ballot mine = ballot(counters().step);
+  mine.ready = fetched_.has_value();
+  mine.samples = fetched_ ? samples_in(*fetched_) : 0;
+  return parts_.context.vote.take(mine);
 }
 
 void Loop::step(int64_t samples) {
+  if (!fetched_) fetch();
+  GP_CHECK(fetched_, "a batch that was ready is gone");
   current_ = std::move(*fetched_);
   fetched_.reset();
   const double data_wait_s = std::exchange(data_wait_s_, 0);
   const StepResult result = parts_.runner.run(current_, samples);
+  early_ = result.next;
   counters().finish_step(samples, options_.samples_per_epoch, result.skipped);
   if (parts_.evaluator == nullptr) final_metrics_["loss"] = json_number(result.loss);
   if (parts_.trace != nullptr) trace(result);

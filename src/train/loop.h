@@ -87,7 +87,7 @@ class Loop {
   LoopResult run_to_end();
   void fetch();
   Ballot ballot(int64_t step) const;
-  void vote_early();
+  Ballot early_ballot(int64_t step);
   Agreement agree();
   void step(int64_t samples);
   void trace(const StepResult& result);
@@ -105,7 +105,7 @@ class Loop {
   StepLog log_;
   std::vector<Batch> current_;                 // of the step being executed
   std::optional<std::vector<Batch>> fetched_;  // the next step's batches, once they are here
-  std::function<Agreement()> early_;           // the next step's first vote, when it was started early
+  std::optional<Agreement> early_;             // what the last step's vote said of the next one
   double data_wait_s_ = 0;                     // for the next step's batches
   int64_t saved_at_ = -1;
   MonotonicTime mark_;  // end of the previous step, evaluation or save

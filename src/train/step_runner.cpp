@@ -36,22 +36,23 @@ StepResult StepRunner::run(const std::vector<Batch>& batches, int64_t samples) {
   at::manual_seed(derive_seed(RandomDomain::kDropout, options_.seed, rank, static_cast<uint64_t>(step)));
   const int64_t all_reduces = parts_.reducer.all_reduce_count();
   parts_.reducer.zero_gradients();
-  const LossAgreement losses = accumulate(batches, samples);
+  const Agreement agreement = accumulate(batches, samples);
   if (hooks_.on_gradients) hooks_.on_gradients(step);
-  if (losses.non_finite_ranks > 0 && !parts_.state.scaler.enabled()) {
+  if (agreement.non_finite_ranks > 0 && !parts_.state.scaler.enabled()) {
     fail_non_finite(batches, !std::isfinite(my_loss_), "the loss");
   }
   parts_.marker.enter(Phase::kOptimizer, step);
-  StepResult result = update(batches, losses.loss_sum / static_cast<double>(samples));
+  StepResult result = update(batches, agreement.loss_sum / static_cast<double>(samples));
+  result.next = agreement;
   result.all_reduces = parts_.reducer.all_reduce_count() - all_reduces;
   return result;
 }
 
-LossAgreement StepRunner::accumulate(const std::vector<Batch>& batches, int64_t samples) {
+Agreement StepRunner::accumulate(const std::vector<Batch>& batches, int64_t samples) {
   const double weight = static_cast<double>(parts_.vote.world_size()) / static_cast<double>(samples);
   loss_sum_ = at::Tensor();
   my_loss_ = 0;
-  std::function<LossAgreement()> vote;
+  std::function<Agreement()> vote;
   if (batches.empty()) vote = run_empty();
   for (size_t i = 0; i < batches.size(); ++i) {
     const bool last = i + 1 == batches.size();
@@ -59,32 +60,32 @@ LossAgreement StepRunner::accumulate(const std::vector<Batch>& batches, int64_t 
     vote = run_micro_batch(batches[i], last, weight);
   }
   parts_.reducer.finish();
-  return vote ? vote() : start_loss_vote()();
+  return vote ? vote() : start_vote()();
 }
 
-// The second vote travels during the last backward where the loss costs no wait; on a GPU reading it before would leave
+// The vote travels during the last backward where the loss costs no wait; on a GPU reading it before would leave
 // the GPU idle.
-std::function<LossAgreement()> StepRunner::run_micro_batch(const Batch& batch, bool last, double weight) {
+std::function<Agreement()> StepRunner::run_micro_batch(const Batch& batch, bool last, double weight) {
   const int64_t step = parts_.state.counters.step + 1;
   parts_.marker.enter(Phase::kForward, step);
   const at::Tensor loss = micro_batch_loss(batch);
   const at::Tensor value = loss.detach().to(at::kDouble);
   loss_sum_ = loss_sum_.defined() ? loss_sum_ + value : value;
-  std::function<LossAgreement()> vote;
-  if (last && options_.device.is_cpu()) vote = start_loss_vote();
+  std::function<Agreement()> vote;
+  if (last && options_.device.is_cpu()) vote = start_vote();
   parts_.marker.enter(Phase::kBackward, step);
   run_collective("backward", [&] { parts_.state.scaler.scale(loss * weight).backward(); });
   return vote;
 }
 
 // A rank without samples must still take part in the reduction.
-std::function<LossAgreement()> StepRunner::run_empty() {
+std::function<Agreement()> StepRunner::run_empty() {
   const int64_t step = parts_.state.counters.step + 1;
   parts_.reducer.begin_micro_batch(true);
   parts_.marker.enter(Phase::kForward, step);
   at::Tensor nothing = at::zeros({}, parameters_.front().options().requires_grad(false));
   for (const at::Tensor& parameter : parameters_) nothing = nothing + parameter.sum();
-  auto vote = start_loss_vote();
+  auto vote = start_vote();
   parts_.marker.enter(Phase::kBackward, step);
   run_collective("backward", [&] { (nothing * 0).backward(); });
   return vote;
@@ -97,9 +98,14 @@ at::Tensor StepRunner::micro_batch_loss(const Batch& batch) {
   return cross_entropy_sum(parts_.state.model->forward(inputs), targets);
 }
 
-std::function<LossAgreement()> StepRunner::start_loss_vote() {
+std::function<Agreement()> StepRunner::start_vote() {
   my_loss_ = loss_sum_.defined() ? loss_sum_.item<double>() : 0;
-  return parts_.vote.start(LossBallot{my_loss_, !std::isfinite(my_loss_)});
+  Ballot ballot;
+  ballot.ready = false;
+  if (hooks_.next_ballot) ballot = hooks_.next_ballot(parts_.state.counters.step + 1);
+  ballot.loss_sum = my_loss_;
+  ballot.non_finite = !std::isfinite(my_loss_);
+  return parts_.vote.start(ballot);
 }
 
 void StepRunner::fail_non_finite(const std::vector<Batch>& batches, bool mine, const std::string& what) {
@@ -133,7 +139,6 @@ StepResult StepRunner::update(const std::vector<Batch>& batches, double loss) {
   }
   const double factor = parts_.schedule.factor(state.counters.updates);
   result.lr = state.optimizer->base_lr() * factor;
-  if (hooks_.before_update) hooks_.before_update();
   if (!result.skipped) state.optimizer->step(factor);
   state.scaler.update(result.skipped);
   return result;

@@ -1,5 +1,5 @@
 #pragma once
-// One optimizer step on this rank: forward and backward over its micro-batches, reduction, second vote, clip, update.
+// One optimizer step on this rank: forward and backward over its micro-batches, reduction, vote, clip, update.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +21,7 @@ struct StepResult {
   double lr = 0;            // of this step's update
   bool skipped = false;     // the loss scaler refused the update
   int64_t all_reduces = 0;  // of gradients, in this step
+  Agreement next;           // what the step's vote says of the step to come
 };
 
 struct StepOptions {
@@ -34,8 +35,8 @@ struct StepOptions {
 struct StepHooks {
   // After the reduction, before clipping: gradients are averages over all ranks.
   std::function<void(int64_t step)> on_gradients;
-  // Right before the optimizer update, when nothing can fail any more: starts the next step's first vote.
-  std::function<void()> before_update;
+  // This rank's ballot for the step after `step`, for the vote that travels with the loss of `step`. Empty = not ready.
+  std::function<Ballot(int64_t step)> next_ballot;
 };
 
 class StepRunner {
@@ -60,11 +61,11 @@ class StepRunner {
   StepHooks& hooks() { return hooks_; }
 
  private:
-  LossAgreement accumulate(const std::vector<Batch>& batches, int64_t samples);
-  std::function<LossAgreement()> run_micro_batch(const Batch& batch, bool last, double weight);
-  std::function<LossAgreement()> run_empty();
+  Agreement accumulate(const std::vector<Batch>& batches, int64_t samples);
+  std::function<Agreement()> run_micro_batch(const Batch& batch, bool last, double weight);
+  std::function<Agreement()> run_empty();
   at::Tensor micro_batch_loss(const Batch& batch);
-  std::function<LossAgreement()> start_loss_vote();
+  std::function<Agreement()> start_vote();
   [[noreturn]] void fail_non_finite(const std::vector<Batch>& batches, bool mine, const std::string& what);
   StepResult update(const std::vector<Batch>& batches, double loss);
 

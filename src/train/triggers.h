@@ -47,8 +47,9 @@ class Triggers {
  public:
   Triggers(const TriggerPlan& plan, MonotonicTime start);
   bool finished(int64_t step) const { return step >= plan_.total_steps; }
-  // What is due before the next step, by steps and clock. What was done for this very step is not due again; at step 0
-  // nothing is. The last step always saves, and evaluates when evaluation is wanted at all.
+  // What is due before the next step, by steps and clock. The loop asks once a step, as its last backward begins: a
+  // duration that ends later in the step is seen one step later. What was done for this very step is not due again; at
+  // step 0 nothing is. The last step always saves, and evaluates when evaluation is wanted at all.
   Due due(const Position& position, MonotonicTime now) const;
   bool log_due(int64_t step, MonotonicTime now) const;
   void logged(MonotonicTime now) { log_.fired(now); }

@@ -1,5 +1,6 @@
 #include "train/vote.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -7,13 +8,21 @@ namespace gputrain {
 namespace {
 
 // Sums are what the group can do, so each stop reason has a column of its own: how many ranks want it.
-enum Column { kReasons = 0, kNotReady = 5, kEvaluate, kSave, kSamples, kColumns };
+enum Column { kReasons = 0, kNotReady = 5, kEvaluate, kSave, kSamples, kLoss, kNonFinite, kColumns };
 static_assert(static_cast<int>(StopReason::kMaxDuration) < kNotReady);
 
-at::Tensor vector_of(const double* values, int64_t count) {
-  at::Tensor vector = at::empty({count}, at::kDouble);
-  std::copy(values, values + count, vector.mutable_data_ptr<double>());
-  return vector;
+using Columns = std::array<double, kColumns>;
+
+Columns columns_of(const Ballot& ballot) {
+  Columns columns{};
+  columns[kReasons + static_cast<int>(ballot.stop)] = 1;
+  columns[kNotReady] = ballot.ready ? 0 : 1;
+  columns[kEvaluate] = ballot.evaluate_due ? 1 : 0;
+  columns[kSave] = ballot.save_due ? 1 : 0;
+  columns[kSamples] = static_cast<double>(ballot.samples);
+  columns[kLoss] = ballot.loss_sum;
+  columns[kNonFinite] = ballot.non_finite ? 1 : 0;
+  return columns;
 }
 
 Agreement agreement_of(const double* sums) {
@@ -25,6 +34,8 @@ Agreement agreement_of(const double* sums) {
   agreement.evaluate_due = sums[kEvaluate] > 0;
   agreement.save_due = sums[kSave] > 0;
   agreement.samples = static_cast<int64_t>(sums[kSamples]);
+  agreement.loss_sum = sums[kLoss];
+  agreement.non_finite_ranks = static_cast<int64_t>(sums[kNonFinite]);
   return agreement;
 }
 
@@ -33,32 +44,15 @@ Agreement agreement_of(const double* sums) {
 Vote::Vote(std::shared_ptr<Comm> control) : control_(std::move(control)) {}
 
 std::function<Agreement()> Vote::start(const Ballot& ballot) {
-  std::array<double, kColumns> columns{};
-  columns[kReasons + static_cast<int>(ballot.stop)] = 1;
-  columns[kNotReady] = ballot.ready ? 0 : 1;
-  columns[kEvaluate] = ballot.evaluate_due ? 1 : 0;
-  columns[kSave] = ballot.save_due ? 1 : 0;
-  columns[kSamples] = static_cast<double>(ballot.samples);
+  const Columns columns = columns_of(ballot);
   if (world_size() == 1) {
     return [columns] { return agreement_of(columns.data()); };
   }
-  at::Tensor sums = vector_of(columns.data(), kColumns);
+  at::Tensor sums = at::empty({kColumns}, at::kDouble);
+  std::copy(columns.begin(), columns.end(), sums.mutable_data_ptr<double>());
   return [wait = control_->start_all_reduce_sum(sums), sums] {
     wait();
     return agreement_of(sums.const_data_ptr<double>());
-  };
-}
-
-std::function<LossAgreement()> Vote::start(const LossBallot& ballot) {
-  if (world_size() == 1) {
-    return [ballot] { return LossAgreement{ballot.loss_sum, ballot.non_finite ? 1 : 0}; };
-  }
-  const double columns[] = {ballot.loss_sum, ballot.non_finite ? 1.0 : 0.0};
-  at::Tensor sums = vector_of(columns, 2);
-  return [wait = control_->start_all_reduce_sum(sums), sums] {
-    wait();
-    const double* values = sums.const_data_ptr<double>();
-    return LossAgreement{values[0], static_cast<int64_t>(values[1])};
   };
 }
 

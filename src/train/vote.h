@@ -2,15 +2,16 @@
 // The step vote (design section 6.7): every per-step agreement in one small vector on the control group, never the
 // gradient group.
 //
-// * first vote, before a step's first forward: does anybody stop? is an evaluation or a save due? has everybody a
-// batch?
-// * second vote, with the step's losses: is any loss not finite? what is their sum?
+// A vote is about two steps: of the one that ends, is any loss not finite, and what is their sum? Of the one to come,
+// does anybody stop, is an evaluation or a save due, has everybody a batch? Where a batch comes late, or no step ends,
+// a vote of its own decides the second half.
 //
-// Both can be started early and awaited late, so that their latency hides behind the optimizer update and the backward
-// pass. At most one is in flight. In a world of one nothing is sent. Used by the training thread.
+// A vote can be started early and awaited late, so that its latency hides behind the backward pass. At most one is in
+// flight. In a world of one nothing is sent. Used by the training thread.
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "dist/comm.h"
 #include "wire/messages.h"
@@ -18,11 +19,15 @@
 namespace gputrain {
 
 struct Ballot {
+  // The step to come.
   StopReason stop = StopReason::kNone;
-  bool ready = true;          // this rank has its batch; false only together with a stop
+  bool ready = true;          // this rank has its batch
   bool evaluate_due = false;  // rank 0 decides what depends on a clock; the others leave these false
   bool save_due = false;
   int64_t samples = 0;  // this rank's share of the step
+  // The step that ends.
+  double loss_sum = 0;  // over this rank's samples
+  bool non_finite = false;
 };
 struct Agreement {
   StopReason stop = StopReason::kNone;  // the strongest of all ranks' reasons
@@ -30,13 +35,6 @@ struct Agreement {
   bool evaluate_due = false;
   bool save_due = false;
   int64_t samples = 0;  // C: the step's samples over all ranks
-};
-
-struct LossBallot {
-  double loss_sum = 0;  // over this rank's samples
-  bool non_finite = false;
-};
-struct LossAgreement {
   double loss_sum = 0;
   int64_t non_finite_ranks = 0;
 };
@@ -47,7 +45,6 @@ class Vote {
 
   // The returned function waits for the result; call it exactly once, before the next vote.
   std::function<Agreement()> start(const Ballot& ballot);
-  std::function<LossAgreement()> start(const LossBallot& ballot);
   Agreement take(const Ballot& ballot) { return start(ballot)(); }
 
   // A rare path after a failed vote: the text of the lowest rank that has one ("" = none), on every rank. All ranks

@@ -97,14 +97,29 @@ TEST(Loader, CancelWakesAWaitingConsumer) {
   EXPECT_TRUE(loader->next_step().has_value());  // no longer cancelled
 }
 
-TEST(Loader, CancelWithoutWorkersStopsBeforeTheNextStep) {
+TEST(Loader, WithoutWorkersNothingWaitsAndNothingIsCancelled) {
   const CountingSource source(100);
   const auto loader = make_loader(source, {}, options_of(10, 0, 1, 0));
   EXPECT_TRUE(loader->next_step().has_value());
   loader->cancel();
-  EXPECT_FALSE(loader->next_step().has_value());
-  loader->seek(0, 1);
+  EXPECT_TRUE(loader->ready());
   EXPECT_TRUE(loader->next_step().has_value());
+}
+
+// On every rank and step, the tail and ranks without a sample among them.
+TEST(Loader, NextSamplesIsWhatTheNextStepBrings) {
+  const CountingSource source(41);
+  for (int workers : {0, 2}) {
+    for (int rank = 0; rank < 3; ++rank) {
+      LoaderOptions options = options_of(10, rank, 3, workers);
+      options.micro_batch = 2;
+      const auto loader = make_loader(source, {}, options);
+      for (int s = 0; s < 12; ++s) {
+        const int64_t samples = loader->next_samples();
+        EXPECT_EQ(std::ssize(next_ids(*loader)), samples) << "rank " << rank << ", step " << s;
+      }
+    }
+  }
 }
 
 TEST(Loader, DestructionWhileDecodingJoins) {

@@ -10,16 +10,19 @@ namespace {
 
 TEST(Vote, InAWorldOfOneIsTheBallot) {
   Vote vote(make_single_comm());
-  const Agreement agreement =
-      vote.take({.stop = StopReason::kUserStop, .ready = false, .evaluate_due = true, .samples = 7});
+  const Agreement agreement = vote.take({.stop = StopReason::kUserStop,
+                                         .ready = false,
+                                         .evaluate_due = true,
+                                         .samples = 7,
+                                         .loss_sum = 2.5,
+                                         .non_finite = true});
   EXPECT_EQ(agreement.stop, StopReason::kUserStop);
   EXPECT_FALSE(agreement.ready);
   EXPECT_TRUE(agreement.evaluate_due);
   EXPECT_FALSE(agreement.save_due);
   EXPECT_EQ(agreement.samples, 7);
-  const LossAgreement losses = vote.start(LossBallot{2.5, true})();
-  EXPECT_EQ(losses.loss_sum, 2.5);
-  EXPECT_EQ(losses.non_finite_ranks, 1);
+  EXPECT_EQ(agreement.loss_sum, 2.5);
+  EXPECT_EQ(agreement.non_finite_ranks, 1);
   EXPECT_EQ(vote.first_text("mine"), "mine");
   EXPECT_EQ(vote.first_text(""), "");
 }
@@ -43,8 +46,8 @@ void vote_of_three(int rank, const CommOptions& options) {
   EXPECT_TRUE(stopping.save_due);
   EXPECT_FALSE(stopping.evaluate_due);
 
-  const auto pending = vote.start(LossBallot{rank + 0.25, rank == 1});
-  const LossAgreement losses = pending();
+  const auto pending = vote.start({.loss_sum = rank + 0.25, .non_finite = rank == 1});
+  const Agreement losses = pending();
   EXPECT_EQ(losses.loss_sum, 3.75);
   EXPECT_EQ(losses.non_finite_ranks, 1);
   EXPECT_EQ(vote.first_text(rank == 0 ? "" : "rank " + std::to_string(rank)), "rank 1");
