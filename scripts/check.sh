@@ -29,7 +29,8 @@ if [ -n "$files" ]; then
   say "tidy: $(wc -w <<<"$files") files"
   # GCC's precompiled header is of no use to clang: its text is included instead.
   python3 scripts/tidy_commands.py "$BUILD"
-  xargs -P2 -n4 clang-tidy-14 -p "$BUILD/tidy" --quiet --warnings-as-errors='*' <<<"$files" 2>&1 | grep -v 'warnings generated' |
+  need_tidy
+  xargs -P2 -n2 "$(tidy_program)" -p "$BUILD/tidy" --quiet --warnings-as-errors='*' <<<"$files" 2>&1 |
     { ! grep -E '(error|warning):' -A6; } || die "clang-tidy found problems"
 fi
 say "checks passed"

@@ -14,7 +14,7 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 BUILD_PACKAGES="g++ cmake ninja-build mold ccache git ca-certificates unzip python3 python3-pip
   libcli11-dev libspdlog-dev libyaml-cpp-dev nlohmann-json3-dev libgtest-dev libgmock-dev libgloo-dev libxxhash-dev zlib1g-dev"
 DATA_PACKAGES="dataset-fashion-mnist"
-TEST_PACKAGES="clang-format-14 clang-tidy-14 python3-pytest python3-jsonschema python3-yaml python3-venv procps util-linux strace"
+TEST_PACKAGES="clang-format-14 python3-pytest python3-jsonschema python3-yaml python3-venv procps util-linux strace"
 
 # Installs the Debian packages among "$@" that are missing; asks for root only when there is something to do.
 need_packages() {
@@ -85,7 +85,7 @@ need_cuda_runtime() {
 }
 
 # The Python peers of the tests and benches (torch of the same wheel, torchvision, safetensors) in a virtual environment of their own.
-peers_directory() { echo "$CACHE/peers-$(cat "$ROOT/scripts/versions.env" "$ROOT/tests/requirements.txt" | sha256sum | cut -c1-12)"; }
+peers_directory() { echo "$CACHE/peers-$(grep -hv ^CLANG_TIDY "$ROOT/scripts/versions.env" "$ROOT/tests/requirements.txt" | sha256sum | cut -c1-12)"; }
 need_peers() {
   local venv; venv=$(peers_directory)
   [ -e "$venv/.complete" ] && return
@@ -93,6 +93,17 @@ need_peers() {
   rm -rf "$venv"
   python3 -m venv "$venv"
   "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$ROOT/tests/requirements.txt"
+  touch "$venv/.complete"
+}
+
+tidy_program() { echo "$CACHE/clang-tidy-$CLANG_TIDY_VERSION/bin/clang-tidy"; }
+need_tidy() {
+  local venv; venv=$(dirname "$(dirname "$(tidy_program)")")
+  [ -e "$venv/.complete" ] && return
+  say "installing clang-tidy $CLANG_TIDY_VERSION into $venv (once)"
+  rm -rf "$venv"
+  python3 -m venv "$venv"
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check "clang-tidy==$CLANG_TIDY_VERSION"
   touch "$venv/.complete"
 }
 

@@ -15,12 +15,14 @@ def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     target = build / "tidy"
     target.mkdir(exist_ok=True)
+    copies = set()
     entries = json.loads((build / "compile_commands.json").read_text())
 
     def copied(match):
         header = pathlib.Path(match.group(0))
         copy = target / f"{header.parent.name}.hxx"
-        if not copy.exists():
+        if copy not in copies:
+            copies.add(copy)
             shutil.copy(header, copy)
         return str(copy)
 
