@@ -80,6 +80,7 @@ need_cuda_runtime() {
   work=$(mktemp -d "$CACHE/.tmp-cuda-XXXXXX")
   python3 -m pip download -q --disable-pip-version-check --only-binary=:all: -d "$work" "torch==$LIBTORCH_VERSION" || die "cannot download the CUDA libraries"
   for wheel in "$work"/nvidia_*.whl; do unzip -qo "$wheel" 'nvidia/*/lib/*' -d "$LIBTORCH_DIR" || [ $? -eq 11 ]; done
+  unzip -qo "$work"/torch-*.whl 'torch/lib/libcaffe2_nvrtc.so' -d "$LIBTORCH_DIR"  # loaded by name when a kernel is compiled at run time
   rm -rf "$work"
   touch "$LIBTORCH_DIR/.complete-cuda-runtime"
 }
