@@ -106,7 +106,8 @@ void Supervisor::on_ready(const RankReady& ready, MonotonicTime now) {
 
 void Supervisor::on_error(const RankError& error, MonotonicTime now) {
   if (state_ == State::kReleasing) return;
-  FailureReport& failure = report(error.rank, now);
+  // What every rank reports alike is the failure of the rank that it names.
+  FailureReport& failure = report(rank_is_known(error.error.culprit) ? error.error.culprit : error.rank, now);
   if (!failure.error) {
     failure.error = error.error;
     failure.progress = error.progress;

@@ -6,7 +6,7 @@
 #include "dist/collective_error.h"
 #include "train/loss.h"
 #include "train/precision.h"
-#include "util/error.h"
+#include "util/blamed_error.h"
 #include "util/random.h"
 
 namespace gputrain {
@@ -115,8 +115,10 @@ void StepRunner::fail_non_finite(const std::vector<Batch>& batches, bool mine, c
     text = what + " is not finite at step " + std::to_string(step) + " on rank " + std::to_string(parts_.vote.rank()) +
            ", samples " + describe_ids(batches);
   }
-  throw Error(ErrorKind::kNonFinite, parts_.vote.first_text(text), "step " + std::to_string(step),
-              "nothing was updated; look at these samples, lower the learning rate, or clip the gradient");
+  const Vote::RankText blamed = parts_.vote.first_text(text);
+  throw BlamedError({ErrorKind::kNonFinite, blamed.text, "step " + std::to_string(step),
+                     "nothing was updated; look at these samples, lower the learning rate, or clip the gradient"},
+                    blamed.rank);
 }
 
 StepResult StepRunner::update(const std::vector<Batch>& batches, double loss) {

@@ -52,8 +52,8 @@ class StepRunner {
 
   // Runs step state.counters.step + 1 on this rank's micro-batches (none = no samples). `samples` is C, over all ranks:
   // each summed loss counts W / C, which the reducer's 1 / W turns into the full batch's mean. Does not touch the
-  // counters. Throws Error(kNonFinite), the same on every rank and before the update, when a loss or gradient is not
-  // finite and there is no scaler.
+  // counters. Throws Error(kNonFinite), the same on every rank (a BlamedError for a loss) and before the update, when a
+  // loss or gradient is not finite and there is no scaler.
   StepResult run(const std::vector<Batch>& batches, int64_t samples);
 
   // The reducer's layout in force: part of a checkpoint (it may change in the first step).

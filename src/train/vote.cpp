@@ -56,14 +56,14 @@ std::function<Agreement()> Vote::start(const Ballot& ballot) {
   };
 }
 
-std::string Vote::first_text(const std::string& mine) {
+Vote::RankText Vote::first_text(const std::string& mine) {
   at::Tensor has_text = at::zeros({world_size()}, at::kDouble);
   has_text[rank()] = mine.empty() ? 0.0 : 1.0;
   control_->all_reduce_sum(has_text);
   for (int root = 0; root < world_size(); ++root) {
-    if (has_text[root].item<double>() > 0) return control_->broadcast_bytes(mine, root);
+    if (has_text[root].item<double>() > 0) return {root, control_->broadcast_bytes(mine, root)};
   }
-  return "";
+  return {};
 }
 
 }  // namespace gputrain

@@ -47,9 +47,12 @@ class Vote {
   std::function<Agreement()> start(const Ballot& ballot);
   Agreement take(const Ballot& ballot) { return start(ballot)(); }
 
-  // A rare path after a failed vote: the text of the lowest rank that has one ("" = none), on every rank. All ranks
-  // call it.
-  std::string first_text(const std::string& mine);
+  // A rare path after a failed vote: the lowest rank that has a text, and its text, on every rank. All ranks call it.
+  struct RankText {
+    int rank = -1;  // -1: nobody has one
+    std::string text;
+  };
+  RankText first_text(const std::string& mine);
 
   int rank() const { return control_->rank(); }
   int world_size() const { return control_->world_size(); }

@@ -10,7 +10,7 @@
 
 namespace gputrain {
 
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 inline constexpr uint32_t kMaxPayload = 16u << 20;
 
 std::string encode(const Message& message);

@@ -21,7 +21,7 @@ constexpr Field<M, T> field(const char* name, T M::*member) {
 constexpr auto fields_of(const WireError*) {
   using M = WireError;
   return std::tuple(field("kind", &M::kind), field("message", &M::message), field("where", &M::where),
-                    field("hint", &M::hint));
+                    field("hint", &M::hint), field("culprit", &M::culprit));
 }
 constexpr auto fields_of(const ProgressSnapshot*) {
   using M = ProgressSnapshot;

@@ -43,6 +43,7 @@ StopReason stop_reason_from(std::string_view word);  // kNone for an unknown wor
 struct WireError {
   ErrorKind kind = ErrorKind::kInternal;
   std::string message, where, hint;
+  int culprit = -1;  // the rank to blame, where every rank reports the same; -1: who reports it
 };
 
 // What a rank was doing: read from its progress page by its agent, also after its death.

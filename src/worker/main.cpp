@@ -11,6 +11,7 @@
 #include "gputrain_version.h"
 #include "sys/process.h"
 #include "sys/shared_page.h"
+#include "util/blamed_error.h"
 #include "util/log.h"
 #include "wire/env.h"
 #include "worker/channel.h"
@@ -67,7 +68,8 @@ void work(Channel& channel, StopSource& stop) {
 
 [[noreturn]] void fail(Channel& channel, const Error& error) {
   log_line(LogLevel::kError, error.render());
-  channel.write(WorkerError{{error.kind, error.message, error.where, error.hint}});
+  const auto* blamed = dynamic_cast<const BlamedError*>(&error);
+  channel.write(WorkerError{{error.kind, error.message, error.where, error.hint, blamed ? blamed->culprit : -1}});
   leave(static_cast<int>(exit_code(error.kind)));
 }
 

@@ -91,6 +91,13 @@ def test_typed_errors_in_training_are_not_retried(tmp_path, kind, code, outcome)
     assert len(gp.events(tmp_path / "out", "start")) == 1
 
 
+def test_what_every_rank_reports_blames_the_rank_it_names(tmp_path):
+    """A loss that is not finite is known to all by their vote: whoever reports it first is not the culprit."""
+    error = {"error": {"kind": "non_finite", "message": "the loss is not finite on rank 1", "culprit": 1}}
+    job = play(tmp_path, {"0": TRAIN + [error], "1": TRAIN + [{"sleep_ms": 200}, error]})
+    expect(job, tmp_path, 1, "failed", culprit={"rank": 1})
+
+
 def test_64_bad_yaml(tmp_path):
     COVERED.add(64)
     assert gp.launch(gp.write_spec(tmp_path / "x.yaml", "train: [")).code == 64

@@ -14,8 +14,8 @@
 //   {"big_records": n, "bytes": b}   n Records {"kind": "test", "i": 0...n-1, "padding": b bytes}
 //   {"progress": {"step": n, "phase": "backward"}}
 //   {"done": {...}}               Done; fields given replace the defaults
-//   {"error": {"kind": "data", "message": "...", "where": "", "hint": ""}}   WorkerError, then exit with that kind's
-//   code
+//   {"error": {"kind": "data", "message": "...", "where": "", "hint": "", "culprit": -1}}   WorkerError, then exit
+//   with that kind's code
 //   {"exit": code} {"signal": n} {"sleep_ms": n}
 //   {"print": "text", "times": 1} on stdout, without a line end of its own
 //   {"print_fds": true}           the numbers of the open descriptors; {"print_env": "NAME"} NAME=value;
@@ -256,7 +256,8 @@ void FakeWorker::done(const Json& overrides) {
 
 void FakeWorker::error(const Json& what) {
   const ErrorKind kind = error_kind(what.value("kind", "internal"));
-  send(WorkerError{{kind, what.value("message", "scripted error"), what.value("where", ""), what.value("hint", "")}});
+  send(WorkerError{{kind, what.value("message", "scripted error"), what.value("where", ""), what.value("hint", ""),
+                    what.value("culprit", -1)}});
   std::exit(static_cast<int>(exit_code(kind)));
 }
 

@@ -80,6 +80,21 @@ TEST_F(SupervisorTest, ATypedErrorWhileRunningKillsAtOnce) {
   EXPECT_EQ(result_->verdict->code, 1);
 }
 
+TEST_F(SupervisorTest, WhatEveryRankReportsIsTheFailureOfTheRankItNames) {
+  run_until_going();
+  from_rank(0, RankError{3, 0, {ErrorKind::kNonFinite, "on rank 1", "", "", 1}, {5, "backward", 0}});
+  EXPECT_THAT(sent(), ElementsAre("Kill>0"));
+  exited(0, 1);
+  from_rank(1, RankError{3, 1, {ErrorKind::kNonFinite, "on rank 1", "", "", 1}, {5, "backward", 0}});
+  killed(1);
+  EXPECT_EQ(result_->verdict->rank, 1);
+  EXPECT_EQ(result_->verdict->pid, 101);
+  EXPECT_EQ(result_->verdict->exit_code, 1);
+  EXPECT_FALSE(result_->verdict->retryable);
+  EXPECT_EQ(result_->verdict->same_ranks, 1);
+  EXPECT_EQ(result_->verdict->victims, 1);
+}
+
 TEST_F(SupervisorTest, AVictimsReportWaitsForTheCulprit) {
   run_until_going();
   error(0, ErrorKind::kPeerLost);

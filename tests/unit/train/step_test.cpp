@@ -4,7 +4,7 @@
 
 #include "train/loss.h"
 #include "unit/train/train_rig.h"
-#include "util/error.h"
+#include "util/blamed_error.h"
 
 namespace gputrain {
 namespace {
@@ -186,6 +186,9 @@ void run_into_nan(int rank, const CommOptions& options) {
     EXPECT_EQ(error.kind, ErrorKind::kNonFinite);
     EXPECT_THAT(error.message, HasSubstr("the loss is not finite at step 2 on rank 1"));
     EXPECT_THAT(error.message, HasSubstr(std::to_string(bad)));
+    const auto* blamed = dynamic_cast<const BlamedError*>(&error);
+    ASSERT_NE(blamed, nullptr);
+    EXPECT_EQ(blamed->culprit, 1) << "whoever reports it first";
   }
   EXPECT_EQ(rig.state.counters.step, 1);
   EXPECT_EQ(rig.hash(), after_first) << "nothing was updated";

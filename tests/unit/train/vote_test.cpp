@@ -23,8 +23,8 @@ TEST(Vote, InAWorldOfOneIsTheBallot) {
   EXPECT_EQ(agreement.samples, 7);
   EXPECT_EQ(agreement.loss_sum, 2.5);
   EXPECT_EQ(agreement.non_finite_ranks, 1);
-  EXPECT_EQ(vote.first_text("mine"), "mine");
-  EXPECT_EQ(vote.first_text(""), "");
+  EXPECT_EQ(vote.first_text("mine").text, "mine");
+  EXPECT_EQ(vote.first_text("").rank, -1);
 }
 
 // Each rank votes differently; all must come to the same result.
@@ -50,8 +50,10 @@ void vote_of_three(int rank, const CommOptions& options) {
   const Agreement losses = pending();
   EXPECT_EQ(losses.loss_sum, 3.75);
   EXPECT_EQ(losses.non_finite_ranks, 1);
-  EXPECT_EQ(vote.first_text(rank == 0 ? "" : "rank " + std::to_string(rank)), "rank 1");
-  EXPECT_EQ(vote.first_text(""), "");
+  const auto first = vote.first_text(rank == 0 ? "" : "rank " + std::to_string(rank));
+  EXPECT_EQ(first.rank, 1);
+  EXPECT_EQ(first.text, "rank 1");
+  EXPECT_EQ(vote.first_text("").rank, -1);
 }
 
 TEST(Vote, ThreeRanksAgree) {

@@ -75,7 +75,8 @@ TEST(CodecTest, FieldsHaveTheirNames) {
       R"({"attempt":1,"rank":2,"pid":3,"code":4,"signal":5,"killed_by_us":true,"oom_killed":false,"exec_errno":6,)"
       R"("progress":{"step":7,"phase":"backward","collectives":8},"log_path":"path","log_tail":"tail","unix_micros":9})");
   RankError error{1, 2, {ErrorKind::kNonFinite, "m", "w", "h"}, {}};
-  EXPECT_EQ(dump_line(to_json(error)["error"]), R"({"kind":"non_finite","message":"m","where":"w","hint":"h"})");
+  EXPECT_EQ(dump_line(to_json(error)["error"]),
+            R"({"kind":"non_finite","message":"m","where":"w","hint":"h","culprit":-1})");
   Stop stop{3, StopReason::kPreempted, 30000};
   EXPECT_EQ(dump_line(to_json(stop)), R"({"attempt":3,"reason":"preempted","grace_ms":30000})");
 }
@@ -124,9 +125,10 @@ TEST(CodecTest, FramesMayBeCutAnywhere) {
 TEST(CodecTest, BrokenHeadersAreRefusedAsSoonAsTheyAreSeen) {
   EXPECT_THAT(refusal("HTTP/1.1 200 OK\r\n"), HasSubstr("does not start with GPTW"));
   EXPECT_THAT(refusal("GX"), HasSubstr("does not start with GPTW")) << "without waiting for a whole header";
-  EXPECT_THAT(refusal(frame("{}", 42, 2)), HasSubstr("protocol version 2, this program speaks 1"));
-  EXPECT_THAT(refusal(frame("", 42, 1, kMaxPayload + 1)), HasSubstr("16777217 bytes announced, limit 16777216"));
-  EXPECT_THAT(refusal(frame("", 42, 1, 0xFFFFFFFF)), HasSubstr("4294967295 bytes announced"));
+  EXPECT_THAT(refusal(frame("{}", 42, 1)), HasSubstr("protocol version 1, this program speaks 2"));
+  EXPECT_THAT(refusal(frame("", 42, kWireVersion, kMaxPayload + 1)),
+              HasSubstr("16777217 bytes announced, limit 16777216"));
+  EXPECT_THAT(refusal(frame("", 42, kWireVersion, 0xFFFFFFFF)), HasSubstr("4294967295 bytes announced"));
   EXPECT_THAT(refusal(frame("{}", 0)), HasSubstr("type 0: malformed message: unknown message type"));
   EXPECT_THAT(refusal(frame("{}", 65535)), HasSubstr("type 65535"));
 }
@@ -175,7 +177,7 @@ TEST(CodecTest, BodiesAreReadStrictly) {
 
 TEST(CodecTest, ProgressCountersUseAll64Bits) {
   const std::string text =
-      R"({"attempt":1,"rank":0,"error":{"kind":"data","message":"","where":"","hint":""},"progress":{"step":18446744073709551615,"phase":"","collectives":0}})";
+      R"({"attempt":1,"rank":0,"error":{"kind":"data","message":"","where":"","hint":"","culprit":-1},"progress":{"step":18446744073709551615,"phase":"","collectives":0}})";
   EXPECT_EQ(refusal(frame(text, message_type(RankError()))), "accepted");
   std::string negative = text;
   negative.replace(negative.find("18446744073709551615"), 20, "-1");
