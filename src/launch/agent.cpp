@@ -165,6 +165,7 @@ void Agent::start_rank(const Start& start, const SlotAssignment& slot) {
 
 void Agent::report_start_failure(const Start& start, const SlotAssignment& slot, const Error& error) {
   const auto* spawn_error = dynamic_cast<const SpawnError*>(&error);
+  if (error.kind == ErrorKind::kEnvironment) spawn_error = nullptr;  // the machine's fault, not the program's
   if (!spawn_error) {
     const WireError wire{error.kind, error.message, error.where, error.hint};
     controller_->send(RankError{start.attempt, slot.rank, wire, {}});

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 
+#include "sys/files.h"
 #include "sys/fs.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -45,7 +46,7 @@ void RankOutput::open(const std::string& path) {
   path_ = path;
   try {
     real_file_system().make_directories(path.substr(0, path.rfind('/')));
-    file_.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    file_ = open_file(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
     if (!file_) problem_ = errno_text(errno);
   } catch (const Error& error) {
     problem_ = error.render();
@@ -57,26 +58,20 @@ void RankOutput::open(const std::string& path) {
 }
 
 void RankOutput::write_out(std::string_view bytes) {
-  if (dropped_since_notice_ > 0 && write_all("\n" + notice(dropped_since_notice_, problem_) + "\n") == 0) {
+  if (dropped_since_notice_ > 0 && write("\n" + notice(dropped_since_notice_, problem_) + "\n") == 0) {
     dropped_since_notice_ = 0;
   }
-  const auto left = static_cast<int64_t>(dropped_since_notice_ > 0 ? bytes.size() : write_all(bytes));
+  const auto left = static_cast<int64_t>(dropped_since_notice_ > 0 ? bytes.size() : write(bytes));
   dropped_ += left;
   dropped_since_notice_ += left;
 }
 
 // The number of bytes that could not be written.
-size_t RankOutput::write_all(std::string_view bytes) {
-  while (file_ && !bytes.empty()) {
-    const ssize_t length = ::write(file_.get(), bytes.data(), bytes.size());
-    if (length < 0 && errno == EINTR) continue;
-    if (length < 0) {
-      problem_ = errno_text(errno);
-      break;
-    }
-    bytes.remove_prefix(static_cast<size_t>(length));
-  }
-  return bytes.size();
+size_t RankOutput::write(std::string_view bytes) {
+  if (!file_) return bytes.size();
+  const size_t written = write_all(file_.get(), bytes);
+  if (written < bytes.size()) problem_ = errno_text(errno);
+  return bytes.size() - written;
 }
 
 // A carriage return starts the line anew, as on a terminal (progress bars), unless it is half of a line end.

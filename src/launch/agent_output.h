@@ -23,7 +23,7 @@ class RankOutput {
  private:
   void hold(std::string_view bytes);
   void write_out(std::string_view bytes);
-  size_t write_all(std::string_view bytes);
+  size_t write(std::string_view bytes);
   void follow_lines(std::string_view bytes);
   void end_line();
 

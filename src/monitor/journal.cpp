@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "monitor/record.h"
+#include "sys/files.h"
 #include "util/error.h"
 #include "util/text.h"
 
@@ -54,25 +55,16 @@ std::string record_kind(std::string_view text) {
 
 Journal::Journal(std::string path, Clock& clock, MonotonicTime start)
     : path_(std::move(path)), clock_(clock), start_(start) {
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ < 0) fail("open", path_);
-  torn_ = ends_in_torn_line(fd_);
-  if (torn_) write_all("\n");
+  file_ = open_file(path_, O_RDWR | O_CREAT | O_APPEND);
+  if (!file_) fail("open", path_);
+  torn_ = ends_in_torn_line(file_.get());
+  if (torn_) write("\n");
 }
 
-Journal::~Journal() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-void Journal::write_all(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written == 0) errno = ENOSPC;
-    if (written <= 0) fail("write", path_);
-    torn_ = bytes[static_cast<size_t>(written) - 1] != '\n';
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
+void Journal::write(std::string_view bytes) {
+  const size_t written = write_all(file_.get(), bytes);
+  if (written > 0) torn_ = bytes[written - 1] != '\n';
+  if (written < bytes.size()) fail("write", path_);
 }
 
 std::string Journal::append_text(std::string_view record, int attempt) {
@@ -87,8 +79,8 @@ std::string Journal::append_text(std::string_view record, int attempt) {
   std::string line = "{\"ts\":\"" + utc_timestamp(clock_.unix_micros()) + head;
   line.append(record.substr(1));
   line += '\n';
-  if (torn_) write_all("\n");
-  write_all(line);
+  if (torn_) write("\n");
+  write(line);
   line.pop_back();
   return line;
 }
@@ -98,7 +90,7 @@ std::string Journal::append(const Json& record, int attempt) {
 }
 
 void Journal::sync() {
-  while (::fdatasync(fd_) != 0) {
+  while (::fdatasync(file_.get()) != 0) {
     if (errno != EINTR) fail("write", path_);
   }
 }

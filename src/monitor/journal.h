@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "sys/clock.h"
+#include "sys/fd.h"
 #include "util/json.h"
 
 namespace gputrain {
@@ -22,9 +23,6 @@ class Journal {
   // Opens or creates the file. A last line without its newline (the writer was killed) is closed with one, so that the
   // next record stands on a line of its own. mono_s counts from `start`, the launch of this controller.
   Journal(std::string path, Clock& clock, MonotonicTime start);
-  ~Journal();
-  Journal(const Journal&) = delete;
-  Journal& operator=(const Journal&) = delete;
 
   // Appends {"ts","mono_s","attempt", then the members of `record`} and returns that line without its newline. `record`
   // is the text of one JSON object as a worker sent it, spliced in without parsing; text that cannot be one (no braces,
@@ -39,12 +37,12 @@ class Journal {
   const std::string& path() const { return path_; }
 
  private:
-  void write_all(std::string_view bytes);
+  void write(std::string_view bytes);
 
   std::string path_;
   Clock& clock_;
   MonotonicTime start_;
-  int fd_ = -1;
+  UniqueFd file_;
   bool torn_ = false;  // the file ends within a line
 };
 

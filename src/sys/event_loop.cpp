@@ -20,7 +20,8 @@ namespace gputrain {
 namespace {
 
 [[noreturn]] void fail(const std::string& what) {
-  throw Error(ErrorKind::kInternal, what + ": " + errno_text(errno), "event loop");
+  const bool no_room = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOSPC;
+  throw Error(no_room ? ErrorKind::kEnvironment : ErrorKind::kInternal, what + ": " + errno_text(errno), "event loop");
 }
 
 }  // namespace

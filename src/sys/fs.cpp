@@ -5,13 +5,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "sys/files.h"
 #include "util/error.h"
 
 namespace gputrain {
@@ -23,32 +23,13 @@ namespace stdfs = std::filesystem;
   throw Error(ErrorKind::kOutput, "cannot " + what + " " + path + ": " + errno_text(error_number));
 }
 
-// Linux caps a single read or write at 0x7ffff000 bytes; smaller pieces also keep the kernel's write-back moving.
-constexpr size_t kMaxTransfer = size_t{64} << 20;
+constexpr size_t kMaxTransfer = size_t{64} << 20;  // of one read; Linux caps it at 0x7ffff000 bytes
 
-// An open descriptor; closed without reporting.
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags, const char* what) : fd_(open_retrying(path, flags)) {
-    if (fd_ < 0) fail(what, path, errno);
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  static int open_retrying(const std::string& path, int flags) {
-    int fd;
-    do fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-    while (fd < 0 && errno == EINTR);
-    return fd;
-  }
-  int fd_;
-};
+UniqueFd open_or_fail(const std::string& path, int flags, const char* what) {
+  UniqueFd fd = open_file(path, flags);
+  if (!fd) fail(what, path, errno);
+  return fd;
+}
 
 int sync_retrying(int fd) {
   int result;
@@ -60,15 +41,10 @@ int sync_retrying(int fd) {
 class RealWritableFile : public WritableFile {
  public:
   explicit RealWritableFile(const std::string& path)
-      : path_(path), file_(path, O_WRONLY | O_CREAT | O_EXCL, "create") {}
+      : path_(path), file_(open_or_fail(path, O_WRONLY | O_CREAT | O_EXCL, "create")) {}
 
   void append(std::span<const char> bytes) override {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(file_.get(), bytes.data(), std::min(bytes.size(), kMaxTransfer));
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) fail("write", path_, written < 0 ? errno : ENOSPC);
-      bytes = bytes.subspan(static_cast<size_t>(written));
-    }
+    if (write_all(file_.get(), {bytes.data(), bytes.size()}) < bytes.size()) fail("write", path_, errno);
   }
   void sync() override {
     if (sync_retrying(file_.get()) != 0) fail("write", path_, errno);
@@ -81,7 +57,7 @@ class RealWritableFile : public WritableFile {
 
  private:
   std::string path_;
-  Descriptor file_;
+  UniqueFd file_;
 };
 
 void read_fully(int fd, const std::string& path, int64_t offset, std::span<char> out) {
@@ -110,13 +86,6 @@ std::string read_to_end(int fd, const std::string& path) {
   }
 }
 
-struct stat status_of(const Descriptor& file, const std::string& path) {
-  struct stat status;
-  if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
-  if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
-  return status;
-}
-
 class RealFileSystem : public FileSystem {
  public:
   std::unique_ptr<WritableFile> create(const std::string& path) override {
@@ -124,16 +93,17 @@ class RealFileSystem : public FileSystem {
   }
 
   std::string read(const std::string& path) override {
-    const Descriptor file(path, O_RDONLY, "read");
-    std::string bytes(static_cast<size_t>(status_of(file, path).st_size), '\0');
-    if (bytes.empty()) return read_to_end(file.get(), path);  // /proc and pipes give no size
+    const UniqueFd file = open_or_fail(path, O_RDONLY, "read");
+    struct stat status;
+    if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
+    std::string bytes(static_cast<size_t>(status.st_size), '\0');
+    if (bytes.empty()) return read_to_end(file.get(), path);  // files in /proc give no size
     read_fully(file.get(), path, 0, bytes);
     return bytes;
   }
 
   void read_at(const std::string& path, int64_t offset, std::span<char> out) override {
-    const Descriptor file(path, O_RDONLY, "read");
-    status_of(file, path);
+    const UniqueFd file = open_or_fail(path, O_RDONLY, "read");
     read_fully(file.get(), path, offset, out);
   }
 
@@ -141,6 +111,7 @@ class RealFileSystem : public FileSystem {
     struct stat status;
     if (::stat(path.c_str(), &status) != 0) fail("read", path, errno);
     if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
+    if (!S_ISREG(status.st_mode)) open_file(path, O_RDONLY);  // says what it is
     return status.st_size;
   }
 
@@ -183,7 +154,7 @@ class RealFileSystem : public FileSystem {
   }
 
   void sync_directory(const std::string& path) override {
-    const Descriptor directory(path, O_RDONLY | O_DIRECTORY, "open the directory");
+    const UniqueFd directory = open_or_fail(path, O_RDONLY | O_DIRECTORY, "open the directory");
     // EINVAL: a file system that cannot sync directories (some network and FUSE ones); their renames are synchronous.
     if (sync_retrying(directory.get()) != 0 && errno != EINVAL) fail("sync the directory", path, errno);
   }

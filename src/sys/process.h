@@ -32,7 +32,8 @@ struct Child {
   int pidfd = -1;  // readable when the process has ended; the caller closes it
 };
 
-// Why a program did not start: kind kNotFound (ENOENT) or kCannotExecute.
+// Why a program did not start: kind kNotFound (ENOENT), kCannotExecute, or kEnvironment (no descriptors, memory,
+// processes left).
 struct SpawnError : Error {
   SpawnError(int error_number, const std::string& program, const std::string& step);
   int error_number;

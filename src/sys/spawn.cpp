@@ -65,6 +65,7 @@ std::string resolve(const std::string& program, const std::vector<std::string>& 
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> result;
+  result.reserve(words.size() + 1);
   for (auto& word : words) result.push_back(word.data());
   result.push_back(nullptr);
   return result;
@@ -87,6 +88,7 @@ struct Launch {
     envp = pointers(environment);
     fds = options.fds;
     if (options.stdin_fd < 0) null.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (options.stdin_fd < 0 && !null) throw SpawnError(errno, options.argv[0], "/dev/null");
     fds.emplace_back(options.stdin_fd >= 0 ? options.stdin_fd : null.get(), 0);
     if (options.stdout_fd >= 0) fds.emplace_back(options.stdout_fd, 1);
     if (options.stderr_fd >= 0) fds.emplace_back(options.stderr_fd, 2);
@@ -107,13 +109,17 @@ void close_others_on_exec() {
   for (int fd = 3; fd < 65536; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
+int move_up(int fd, int first_free, int status_fd) {
+  const int moved = fcntl(fd, F_DUPFD_CLOEXEC, first_free);
+  if (moved >= 0) return moved;
+  if (errno == EINVAL) errno = EMFILE;  // the limit is below `first_free`
+  give_up(status_fd, "dup");
+}
+
 // In two passes, so that a target number never overwrites a descriptor that is still needed.
 void place_fds(Launch& launch, int& status_fd) {
-  status_fd = fcntl(status_fd, F_DUPFD_CLOEXEC, launch.first_free);
-  for (auto& item : launch.fds) {
-    item.first = fcntl(item.first, F_DUPFD_CLOEXEC, launch.first_free);
-    if (item.first < 0) give_up(status_fd, "dup");
-  }
+  status_fd = move_up(status_fd, launch.first_free, status_fd);
+  for (auto& item : launch.fds) item.first = move_up(item.first, launch.first_free, status_fd);
   close_others_on_exec();
   for (const auto& item : launch.fds) {
     if (dup2(item.first, item.second) < 0) give_up(status_fd, "dup2");
@@ -149,11 +155,24 @@ void reset_signals(const SpawnOptions& options) {
   give_up(status_fd, "exec");
 }
 
+// Whose fault it is: the program's own, or that of a machine without room for one more process, pipe or file.
+ErrorKind kind_of(int error_number, const std::string& step) {
+  const bool no_room =
+      error_number == EMFILE || error_number == ENFILE || error_number == EAGAIN || error_number == ENOMEM;
+  if (step != "exec" || no_room) return ErrorKind::kEnvironment;
+  return error_number == ENOENT ? ErrorKind::kNotFound : ErrorKind::kCannotExecute;
+}
+
+std::string remedy(int error_number) {
+  return error_number == EMFILE ? "raise the limit of open files: ulimit -n 1024" : "";
+}
+
 }  // namespace
 
 SpawnError::SpawnError(int error_number, const std::string& program, const std::string& step)
-    : Error(error_number == ENOENT ? ErrorKind::kNotFound : ErrorKind::kCannotExecute,
-            "cannot execute " + program + ": " + errno_text(error_number) + (step == "exec" ? "" : " (" + step + ")")),
+    : Error(kind_of(error_number, step),
+            "cannot execute " + program + ": " + errno_text(error_number) + (step == "exec" ? "" : " (" + step + ")"),
+            "", remedy(error_number)),
       error_number(error_number) {}
 
 Child spawn(const SpawnOptions& options) {

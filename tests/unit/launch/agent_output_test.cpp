@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "support/temp_dir.h"
 
@@ -106,6 +107,16 @@ TEST(AgentOutputTest, AppendsToAnExistingFile) {
   output.open(directory / "log");
   output.append("later\n");
   EXPECT_EQ(read_text(directory / "log"), "earlier\nlater\n");
+}
+
+TEST(AgentOutputTest, APipeInThePlaceOfTheLogStopsNobody) {
+  TempDir directory;
+  const std::string path = directory / "rank.log";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  RankOutput output;
+  output.open(path);
+  output.append("hello\n");
+  EXPECT_THAT(output.tail(), HasSubstr("6 bytes of output dropped: cannot open " + path + ": it is a pipe"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "monitor/record.h"
 #include "util/error.h"
@@ -139,4 +140,9 @@ TEST(RecordKind, IsFoundWhereverItStands) {
 }
 
 }  // namespace
+TEST_F(JournalTest, APipeIsNoJournal) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THROW(open(), Error);
+}
+
 }  // namespace gputrain

@@ -1,10 +1,13 @@
 #include "sys/fs.h"
 
 #include <csignal>
+#include <functional>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "support/temp_dir.h"
@@ -51,6 +54,17 @@ TEST_F(RealFileSystemTest, ReadsBackWhatWasAppended) {
   file->close();  // idempotent
   EXPECT_EQ(fs_.read(path), std::string("ab\0cde", 6));
   EXPECT_EQ(fs_.size(path), 6);
+}
+
+TEST_F(RealFileSystemTest, APipeInThePlaceOfAFileIsNotWaitedFor) {
+  const std::string path = dir_ / "manifest.json";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  char byte[1];
+  for (const std::function<void()>& action : std::vector<std::function<void()>>{
+           [&] { fs_.read(path); }, [&] { fs_.read_at(path, 0, byte); }, [&] { fs_.size(path); }}) {
+    EXPECT_EQ(output_error(action), "cannot open " + path + ": it is a pipe, not a file");
+  }
+  EXPECT_GT(fs_.read("/proc/self/stat").size(), 10u);  // a file, although it tells no size
 }
 
 TEST_F(RealFileSystemTest, AppendsMoreThanOneTransfer) {
