@@ -4,6 +4,7 @@
 #include "launch/controller_run.h"
 #include "monitor/record.h"
 #include "util/error.h"
+#include "util/foreign_json.h"
 
 namespace gputrain {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 constexpr size_t kMaxHeldRecords = 1000;
 
 int64_t step_of(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = parse_foreign_json(line);
   return json.is_object() && json.contains("step") && json["step"].is_number_integer() ? json["step"].get<int64_t>()
                                                                                        : 0;
 }
@@ -58,7 +59,7 @@ void ControllerRun::emit_json(const Json& record) {
 }
 
 void ControllerRun::note_checkpoint(const std::string& line) {
-  const CheckpointRecord checkpoint = checkpoint_record_from_json(Json::parse(line, nullptr, false));
+  const CheckpointRecord checkpoint = checkpoint_record_from_json(parse_foreign_json(line));
   saved_step_ = checkpoint.step;
   policy_->checkpoint(checkpoint.step);
   // After --resume PATH newer checkpoints of another history may lie beside: a restart continues from what this launch

@@ -2,29 +2,13 @@
 
 #include <algorithm>
 
-#include "monitor/journal.h"
+#include "monitor/journal_reader.h"
 #include "sys/fs.h"
+#include "util/foreign_json.h"
 #include "util/json.h"
 
 namespace gputrain {
 namespace {
-
-constexpr int64_t kTail = int64_t{64} << 20;
-constexpr int64_t kHead = int64_t{64} << 10;
-
-// Lines of the file's end, the first one perhaps cut.
-std::string tail_of(FileSystem& fs, const std::string& path) {
-  const int64_t size = fs.size(path);
-  std::string text(static_cast<size_t>(std::min(size, kTail)), '\0');
-  fs.read_at(path, size - static_cast<int64_t>(text.size()), text);
-  return text;
-}
-
-Json first_line(FileSystem& fs, const std::string& path) {
-  std::string text(static_cast<size_t>(std::min(fs.size(path), kHead)), '\0');
-  fs.read_at(path, 0, text);
-  return Json::parse(text.substr(0, text.find('\n')), nullptr, false);
-}
 
 template <class T>
 T member(const Json& json, const char* key, T fallback) {
@@ -56,7 +40,7 @@ void take_start(const Json& json, RunHistory& history) {
 void take_line(std::string_view line, RunHistory& history) {
   constexpr std::string_view kStep = "\"kind\":\"step\"";
   if (line.find(kStep) != std::string_view::npos) return;
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = parse_foreign_json(line);
   const auto kind = member<std::string>(json, "kind", "");
   if (kind.empty()) return;
   history.last_attempt = std::max(history.last_attempt, member(json, "attempt", 0));
@@ -76,14 +60,8 @@ RunHistory read_history(const std::string& output) {
   FileSystem& fs = real_file_system();
   const std::string path = output + "/events.jsonl";
   RunHistory history;
-  if (!fs.exists(path)) return history;
-  history.run_id = member<std::string>(first_line(fs, path), "run_id", "");
-  const std::string text = tail_of(fs, path);
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    take_line(std::string_view(text).substr(begin, end - begin), history);
-    begin = end + 1;
-  }
+  history.run_id = member<std::string>(parse_foreign_json(first_line(fs, path)), "run_id", "");
+  read_tail(fs, path, [&](std::string_view line) { take_line(line, history); });
   return history;
 }
 

@@ -6,6 +6,7 @@
 
 #include "monitor/record.h"
 #include "monitor/text_out.h"
+#include "util/foreign_json.h"
 #include "util/text.h"
 #include "util/units.h"
 
@@ -96,7 +97,7 @@ void Console::record(const std::string& kind, const std::string& line) {
     held_step_ = line;
     return;
   }
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = parse_foreign_json(line);
   if (!json.is_object()) return;
   const std::string timestamp = json.value("ts", "");
   try {
@@ -118,7 +119,7 @@ void Console::record(const std::string& kind, const std::string& line) {
 }
 
 void Console::step(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = parse_foreign_json(line);
   if (!json.is_object()) return;
   const StepRecord record = step_record_from_json(json);
   const int64_t steps = std::max<int64_t>(1, record.step - previous_step_);

@@ -9,6 +9,7 @@
 #include "monitor/record.h"
 #include "sys/files.h"
 #include "util/error.h"
+#include "util/foreign_json.h"
 #include "util/text.h"
 
 namespace gputrain {
@@ -48,7 +49,7 @@ std::string record_kind(std::string_view text) {
       return std::string(rest.substr(0, end));
     }
   }
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_foreign_json(text);
   if (!json.is_object() || !json.contains("kind") || !json["kind"].is_string()) return "";
   return json["kind"].get<std::string>();
 }

@@ -8,6 +8,7 @@
 
 #include "monitor/record.h"
 #include "monitor/text_out.h"
+#include "util/foreign_json.h"
 #include "util/text.h"
 #include "util/units.h"
 
@@ -43,7 +44,7 @@ void ProgressBar::record(const std::string& kind, const std::string& line) {
   }
   clear();
   if (kind != "start") return;
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = parse_foreign_json(line);
   shown_ = Json();
   newest_.clear();
   if (json.is_object() && (!json.contains("total_steps") || json["total_steps"].is_number_integer())) eta_.start(json);
@@ -55,7 +56,7 @@ void ProgressBar::notice(const std::string&) {
 
 void ProgressBar::tick() {
   if (!newest_.empty()) {
-    shown_ = Json::parse(newest_, nullptr, false);
+    shown_ = parse_foreign_json(newest_);
     newest_.clear();
     if (shown_.is_object()) eta_.step(step_record_from_json(shown_).step, options_.clock->now());
   }

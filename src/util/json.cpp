@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "util/error.h"
+#include "util/foreign_json.h"
 
 namespace gputrain {
 
@@ -22,6 +23,9 @@ double number_from_json(const Json& value) {
 }
 
 Json parse_json(std::string_view text, const std::string& where) {
+  if (nested_deeper_than(kMaxJsonNesting, text)) {
+    throw Error(ErrorKind::kInternal, "JSON nested deeper than " + std::to_string(kMaxJsonNesting), where);
+  }
   std::vector<std::set<std::string>> open_objects;
   auto refuse_duplicates = [&](int, Json::parse_event_t event, Json& parsed) {
     using Event = Json::parse_event_t;

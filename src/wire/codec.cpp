@@ -1,13 +1,13 @@
 #include "wire/codec.h"
 
 #include "util/error.h"
+#include "util/foreign_json.h"
 
 namespace gputrain {
 namespace {
 
 constexpr std::string_view kMagic = "GPTW";
 constexpr size_t kHeaderSize = 12;
-constexpr int kMaxNesting = 64;  // far above any message's; keeps recursion over a foreign document shallow
 
 void put(std::string& out, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xFF));
@@ -23,24 +23,6 @@ uint32_t get(std::string_view bytes, size_t offset, int count) {
 [[noreturn]] void refuse(const std::string& problem) {
   throw Error(ErrorKind::kInternal, "malformed frame: " + problem, "wire",
               "all programs of a run must be of one version, and nothing else may write to their connection");
-}
-
-void refuse_deep_nesting(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kMaxNesting) refuse("nested deeper than " + std::to_string(kMaxNesting));
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
 }
 
 }  // namespace
@@ -79,7 +61,7 @@ std::optional<Message> Decoder::next() {
   if (length > kMaxPayload) refuse(std::to_string(length) + " bytes announced, limit " + std::to_string(kMaxPayload));
   if (pending.size() < kHeaderSize + length) return std::nullopt;
   const std::string_view body = pending.substr(kHeaderSize, length);
-  refuse_deep_nesting(body);
+  if (nested_deeper_than(kMaxJsonNesting, body)) refuse("nested deeper than " + std::to_string(kMaxJsonNesting));
   Message message = message_from_json(static_cast<uint16_t>(type), parse_json(body, "wire"));
   last_frame_bytes_ = kHeaderSize + length;
   consumed_ += last_frame_bytes_;
