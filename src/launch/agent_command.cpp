@@ -1,7 +1,6 @@
 #include "launch/agent_command.h"
 
-#include <cstdio>
-
+#include "launch/log_path.h"
 #include "util/text.h"
 #include "wire/env.h"
 
@@ -11,9 +10,7 @@ namespace {
 std::string log_path(const Start& start, int rank) {
   const auto output = start.plan.find("output");
   if (output == start.plan.end() || !output->is_string()) return "";
-  char name[64];
-  std::snprintf(name, sizeof name, "/logs/attempt-%04d/rank-%05d.log", start.attempt, rank);
-  return output->get<std::string>() + name;
+  return rank_log_path(output->get<std::string>(), attempt_name(start.attempt), rank);
 }
 
 bool is_deterministic(const Json& plan) {

@@ -4,15 +4,16 @@
 #include <chrono>
 #include <filesystem>
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "launch/fnv.h"
 #include "sys/clock.h"
+#include "sys/files.h"
 #include "sys/sockets.h"
 #include "util/error.h"
+#include "util/foreign_json.h"
 
 namespace gputrain {
 namespace {
@@ -21,17 +22,8 @@ constexpr size_t kMaxRequest = 4096;
 constexpr size_t kMaxPath = 107;
 constexpr std::chrono::seconds kAnswerWait{5};
 
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // the asker has gone, or does not read 64 KiB
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
 Json answer(const ControlSocket::Handler& handler, const std::string& line) {
-  const Json request = Json::parse(line, nullptr, false);
+  const Json request = parse_foreign_json(line);
   if (!request.is_object() || !request.contains("request")) return {{"error", "not a request: " + line}};
   try {
     return handler(request);
@@ -73,9 +65,10 @@ ControlSocket::ControlSocket(EventLoop& loop, std::string path, Handler handler)
   const std::filesystem::path directory = std::filesystem::path(path_).parent_path();
   std::error_code ignored;
   if (std::filesystem::create_directories(directory, ignored)) ::chmod(directory.c_str(), 0700);
+  remove_dead_sockets(directory);
   ::unlink(path_.c_str());
   listener_ = unix_listen(path_);
-  ::fcntl(listener_.get(), F_SETFL, O_NONBLOCK);
+  set_nonblocking(listener_.get());
   loop_.watch_readable(listener_.get(), [this] { accept_client(); });
 }
 
@@ -89,7 +82,7 @@ void ControlSocket::accept_client() {
   UniqueFd client = accept_connection(listener_.get());
   if (!client) return;
   const int fd = client.release();
-  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  set_nonblocking(fd);
   clients_[fd];
   loop_.watch_readable(fd, [this, fd] { read_client(fd); });
 }
@@ -105,7 +98,7 @@ void ControlSocket::read_client(int fd) {
   if (end == std::string::npos && text.size() < kMaxRequest) return;
   const Json reply =
       end == std::string::npos ? Json{{"error", "the request is too long"}} : answer(handler_, text.substr(0, end));
-  write_all(fd, dump_line(reply) + "\n");
+  write_all(fd, dump_line(reply) + "\n");  // an asker that has gone, or does not read 64 KiB, gets no more
   drop_client(fd);
 }
 

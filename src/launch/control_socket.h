@@ -25,7 +25,8 @@ class ControlSocket {
   using Handler = std::function<Json(const Json& request)>;
 
   // Listens; the directory is made (0700) when missing, and a socket left there by a dead run is replaced (the caller
-  // holds the run's lock). Throws Error(kEnvironment). The file is removed by the destructor.
+  // holds the run's lock), sockets of other dead runs are removed. Throws Error(kEnvironment). The file is removed by
+  // the destructor.
   ControlSocket(EventLoop& loop, std::string path, Handler handler);
   ~ControlSocket();
   ControlSocket(const ControlSocket&) = delete;

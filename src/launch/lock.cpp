@@ -4,12 +4,11 @@
 #include <chrono>
 #include <thread>
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "launch/lock_file.h"
+#include "sys/files.h"
 #include "sys/process.h"
 #include "util/error.h"
 
@@ -24,10 +23,11 @@ constexpr milliseconds kBetweenLooks{100};
 constexpr int kMaxTries = 8;  // lost races against other starters before giving up
 
 Error in_use(const std::string& output, const LockInfo& holder) {
+  const std::string there = is_of_this_host(holder) ? "" : " on " + holder.host;
   return {
       ErrorKind::kOutput,
       "in use by a live run: pid " + std::to_string(holder.pid) + " on " + holder.host + " (run " + holder.run_id + ")",
-      output, "stop it with `gputrain stop " + output + "`, or choose another output directory"};
+      output, "stop it with `gputrain stop " + output + "`" + there + ", or choose another output directory"};
 }
 
 // mkdir -p that remembers what it made. `path` is absolute or relative; existing directories are fine.
@@ -70,21 +70,29 @@ void watch(const LockOptions& options, const LockInfo& holder) {
   }
 }
 
-// Puts `temporary` in the place of the dead holder's lock. Of several starters link(2) lets one do so at a time; it
-// looks again before it replaces. False: somebody else was faster.
-bool take_over(const std::string& output, const std::string& temporary, const LockInfo& dead) {
-  const std::string claim = output + "/lock.takeover";
-  if (::link(temporary.c_str(), claim.c_str()) != 0) {
-    // A claim is held for microseconds; one of a dead starter is cleared away.
-    const auto claimant = read_lock_file(claim);
-    if (claimant && judge_holder(claim, *claimant) == Liveness::kDead) ::unlink(claim.c_str());
-    return false;
+// A lock under a name of its own until it stands in its place. It exists for moments only, never while its maker waits:
+// a signal then leaves nothing behind.
+class PendingLock {
+ public:
+  PendingLock(const std::string& output, const LockInfo& self)
+      : path_(pending_lock_path(output, self)), fd_(create_lock_file(path_, self, output)) {}
+  ~PendingLock() { ::unlink(path_.c_str()); }
+  PendingLock(const PendingLock&) = delete;
+  PendingLock& operator=(const PendingLock&) = delete;
+  const char* path() const { return path_.c_str(); }
+  UniqueFd& fd() { return fd_; }
+
+ private:
+  std::string path_;
+  UniqueFd fd_;
+};
+
+std::string taken_over_text(const std::string& output, const LockInfo& holder) {
+  const std::string who = "the lock of pid " + std::to_string(holder.pid) + " on " + holder.host;
+  if (is_of_this_host(holder) && is_copy(lock_path(output), holder)) {
+    return "replaced a copy of " + who + ", which holds another run directory";
   }
-  const auto now = read_lock(output);
-  const bool still_dead = now && same_holder(*now, dead) && now->counter == dead.counter;
-  const bool taken = still_dead && ::rename(temporary.c_str(), lock_path(output).c_str()) == 0;
-  ::unlink(claim.c_str());
-  return taken;
+  return "took over " + who + ", which is gone";
 }
 
 }  // namespace
@@ -115,49 +123,63 @@ std::unique_ptr<OutputLock> OutputLock::acquire(LockOptions options) {
 }
 
 void OutputLock::take(const LockOptions& options) {
-  const std::string path = lock_path(output_);
-  const std::string temporary =
-      output_ + "/.lock-" + self_.host + "-" + std::to_string(self_.pid) + "-" + std::to_string(self_.start_time);
-  UniqueFd fd = create_lock_file(temporary, self_, output_);
-  struct Cleanup {
-    const std::string& path;
-    ~Cleanup() { ::unlink(path.c_str()); }
-  } cleanup{temporary};
+  remove_dead_pending_locks(output_);
   for (int attempt = 0; attempt < kMaxTries; ++attempt) {
-    if (::link(temporary.c_str(), path.c_str()) == 0) {
-      fd_ = std::move(fd);
-      return;
-    }
-    if (errno != EEXIST) {
-      throw Error(ErrorKind::kOutput, "cannot create the lock: " + errno_text(errno), output_,
-                  "the output directory must be on a file system with hard links");
-    }
+    if (take_free()) return;
     const auto holder = read_lock(output_);
     if (!holder) continue;
-    Liveness liveness = judge_lock(output_, *holder);
-    // A holder that was killed a moment ago takes a while to disappear: look again before refusing.
-    for (int look = 0; look < kLooks && liveness == Liveness::kAlive; ++look) {
-      options.sleep(kBetweenLooks);
-      liveness = judge_lock(output_, *holder);
-    }
-    if (liveness == Liveness::kAlive) throw in_use(output_, *holder);
-    if (liveness == Liveness::kUnknown) {
-      watch(options, *holder);
-      const auto now = read_lock(output_);
-      if (!now || !same_holder(*now, *holder)) continue;
-    }
-    if (take_over(output_, temporary, *holder)) {
-      fd_ = std::move(fd);
+    refuse_or_watch(options, *holder);
+    const std::string text = taken_over_text(output_, *holder);
+    if (take_over(*holder)) {
       predecessor_ = holder;
-      if (options.notice) {
-        options.notice("took over the lock of pid " + std::to_string(holder->pid) + " on " + holder->host +
-                       ", which is gone");
-      }
+      if (options.notice) options.notice(text);
       return;
     }
     options.sleep(milliseconds(10 * (attempt + 1)));
   }
   throw Error(ErrorKind::kOutput, "others are starting a run here at the same time", output_, "try again");
+}
+
+bool OutputLock::take_free() {
+  PendingLock pending(output_, self_);
+  if (::link(pending.path(), lock_path(output_).c_str()) == 0) {
+    fd_ = std::move(pending.fd());
+    return true;
+  }
+  if (errno == EEXIST) return false;
+  throw Error(ErrorKind::kOutput, "cannot create the lock: " + errno_text(errno), output_,
+              "the output directory must be on a file system with hard links");
+}
+
+// Returns when the holder is dead (or has gone meanwhile); throws when it lives.
+void OutputLock::refuse_or_watch(const LockOptions& options, const LockInfo& holder) const {
+  Liveness liveness = judge_lock(output_, holder);
+  // A holder that was killed a moment ago takes a while to disappear: look again before refusing.
+  for (int look = 0; look < kLooks && liveness == Liveness::kAlive; ++look) {
+    options.sleep(kBetweenLooks);
+    liveness = judge_lock(output_, holder);
+  }
+  if (liveness == Liveness::kAlive) throw in_use(output_, holder);
+  if (liveness == Liveness::kUnknown) watch(options, holder);
+}
+
+// Puts a new lock in the place of the dead holder's. Of several starters link(2) lets one do so at a time; it looks
+// again before it replaces. False: somebody else was faster.
+bool OutputLock::take_over(const LockInfo& dead) {
+  PendingLock pending(output_, self_);
+  const std::string claim = output_ + "/lock.takeover";
+  if (::link(pending.path(), claim.c_str()) != 0) {
+    // A claim is held for microseconds; one of a dead starter is cleared away.
+    const auto claimant = read_lock_file(claim);
+    if (claimant && judge_holder(claim, *claimant) == Liveness::kDead) ::unlink(claim.c_str());
+    return false;
+  }
+  const auto now = read_lock(output_);
+  const bool still_dead = now && same_holder(*now, dead) && now->counter == dead.counter;
+  const bool taken = still_dead && ::rename(pending.path(), lock_path(output_).c_str()) == 0;
+  ::unlink(claim.c_str());
+  if (taken) fd_ = std::move(pending.fd());
+  return taken;
 }
 
 OutputLock::~OutputLock() {
@@ -175,10 +197,7 @@ bool OutputLock::set_attempt(int attempt) {
 }
 
 bool OutputLock::still_ours() const {
-  struct stat held {
-  }, named{};
-  return fd_ && ::fstat(fd_.get(), &held) == 0 && ::stat(lock_path(output_).c_str(), &named) == 0 &&
-         held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+  return fd_ && file_id(fd_.get()) == file_id(lock_path(output_));
 }
 
 bool OutputLock::write() {

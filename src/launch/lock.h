@@ -1,10 +1,11 @@
 #pragma once
 // OUTPUT/lock: one live run in an output directory, on any file system, from any host.
 //
-// The file is one JSON object {run_id, host, boot_id, pid, start_time, attempt, counter, socket}. Its holder moves
-// `counter` every 5 s. Nobody compares clocks or mtimes: the holder is dead when it was on this host since this boot
-// and its pid/start time is gone, or when the counter stood still for 20 s of the observer's own monotonic clock. A
-// flock (CLOEXEC) on the file proves life where it works.
+// The file is one JSON object {run_id, host, boot_id, pid, start_time, attempt, counter, socket, inode}. Its holder
+// moves `counter` every 5 s. Nobody compares clocks or mtimes: the holder is dead when it was on this host since this
+// boot and its pid/start time is gone, or when the counter stood still for 20 s of the observer's own monotonic clock.
+// A flock (CLOEXEC) on the file proves life where it works. A copied run directory has a lock that holds nothing: its
+// inode is not the one that it names.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,7 @@ struct LockInfo {
   int attempt = 0;
   int64_t counter = 0;
   std::string socket;  // control socket, "" = none
+  uint64_t inode = 0;  // of the file itself, as it was written: a copy of the file has another
 };
 
 // The lock of a run directory: nullopt when there is none. Unreadable text throws Error(kOutput).
@@ -35,13 +37,15 @@ std::optional<LockInfo> read_lock(const std::string& output);
 // Whether the holder provably lives or provably died, without waiting; unknown: watch the counter.
 enum class Liveness { kAlive, kDead, kUnknown };
 Liveness judge_lock(const std::string& output, const LockInfo& lock);
+// Whether the holder runs, or ran, on this host since this boot: only then its pid and socket mean anything here.
+bool is_of_this_host(const LockInfo& lock);
 
 inline constexpr std::chrono::seconds kLockBeat{5};
 inline constexpr std::chrono::seconds kLockSilence{20};
 
 struct LockOptions {
   std::string output;
-  LockInfo self;                                         // run_id, attempt, socket; the rest is filled in when empty
+  LockInfo self;                                         // run_id, attempt, socket; the rest is filled in
   std::function<void(const std::string&)> notice;        // "taking over from ..."; may be empty
   Clock* clock = nullptr;                                // nullptr: real_clock()
   std::function<void(std::chrono::milliseconds)> sleep;  // empty: a real sleep
@@ -73,6 +77,9 @@ class OutputLock {
  private:
   OutputLock() = default;
   void take(const LockOptions& options);
+  bool take_free();
+  bool take_over(const LockInfo& dead);
+  void refuse_or_watch(const LockOptions& options, const LockInfo& holder) const;
   bool still_ours() const;
   bool write();
 

@@ -6,6 +6,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "sys/files.h"
+#include "sys/fs.h"
 #include "sys/process.h"
 #include "util/error.h"
 #include "util/json.h"
@@ -14,9 +16,10 @@
 namespace gputrain {
 namespace {
 
+constexpr const char* kPending = ".lock-";
 constexpr size_t kTextSize = 1024;  // padded, so that each rewrite covers the one before
 
-std::string text_of(const LockInfo& info) {
+std::string text_of(const LockInfo& info, uint64_t inode) {
   std::string text = dump_line(Json{{"run_id", info.run_id},
                                     {"host", info.host},
                                     {"boot_id", info.boot_id},
@@ -24,7 +27,8 @@ std::string text_of(const LockInfo& info) {
                                     {"start_time", info.start_time},
                                     {"attempt", info.attempt},
                                     {"counter", info.counter},
-                                    {"socket", info.socket}});
+                                    {"socket", info.socket},
+                                    {"inode", inode}});
   if (text.size() < kTextSize) text.append(kTextSize - text.size() - 1, ' ');
   return text + "\n";
 }
@@ -47,16 +51,19 @@ std::string lock_path(const std::string& output) {
 }
 
 std::optional<LockInfo> read_lock_file(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd = open_file(path, O_RDONLY | O_NOFOLLOW);
   if (!fd) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    if (errno == ELOOP) {
+      throw Error(ErrorKind::kOutput, "a symbolic link, not a gputrain lock", path, "remove it and launch again");
+    }
     throw Error(ErrorKind::kOutput, "cannot read the lock: " + errno_text(errno), path);
   }
   const std::string text = read_text(fd.get());
   try {
     const Json json = parse_json(trim(text), path);
-    return LockInfo{json.at("run_id"),     json.at("host"),    json.at("boot_id"), json.at("pid"),
-                    json.at("start_time"), json.at("attempt"), json.at("counter"), json.at("socket")};
+    return LockInfo{json.at("run_id"),  json.at("host"),    json.at("boot_id"), json.at("pid"),  json.at("start_time"),
+                    json.at("attempt"), json.at("counter"), json.at("socket"),  json.at("inode")};
   } catch (const std::exception&) {
     throw Error(ErrorKind::kOutput, "this is not a gputrain lock", path,
                 "if no run is active there, remove the file and launch again");
@@ -65,7 +72,7 @@ std::optional<LockInfo> read_lock_file(const std::string& path) {
 
 UniqueFd create_lock_file(const std::string& path, const LockInfo& info, const std::string& output) {
   ::unlink(path.c_str());
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  UniqueFd fd = open_file(path, O_RDWR | O_CREAT | O_EXCL);
   if (!fd) {
     throw Error(ErrorKind::kOutput, "cannot write into the output directory: " + errno_text(errno), output,
                 "make it writable or choose another output directory");
@@ -81,7 +88,7 @@ UniqueFd create_lock_file(const std::string& path, const LockInfo& info, const s
 }
 
 void write_lock_file(int fd, const LockInfo& info, const std::string& output) {
-  const std::string text = text_of(info);
+  const std::string text = text_of(info, file_id(fd).inode);
   ssize_t written;
   do written = ::pwrite(fd, text.data(), text.size(), 0);
   while (written < 0 && errno == EINTR);
@@ -95,11 +102,38 @@ bool same_holder(const LockInfo& a, const LockInfo& b) {
          a.start_time == b.start_time;
 }
 
+std::string pending_lock_path(const std::string& output, const LockInfo& self) {
+  return output + "/" + kPending + self.host + "-" + std::to_string(self.pid) + "-" + std::to_string(self.start_time);
+}
+
+void remove_dead_pending_locks(const std::string& output) {
+  for (const auto& name : real_file_system().list(output)) {
+    if (!name.starts_with(kPending)) continue;
+    const std::string path = output + "/" + name;
+    try {
+      const auto starter = read_lock_file(path);
+      if (starter && judge_holder(path, *starter) == Liveness::kDead) ::unlink(path.c_str());
+    } catch (const Error&) {  // not written yet, or no lock at all
+    }
+  }
+}
+
+bool is_of_this_host(const LockInfo& lock) {
+  return lock.host == host_name() && lock.boot_id == boot_id();
+}
+
+bool is_copy(const std::string& path, const LockInfo& holder) {
+  return file_id(path).inode != holder.inode;
+}
+
 Liveness judge_holder(const std::string& path, const LockInfo& holder) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd = open_file(path, O_RDONLY | O_NOFOLLOW);
   // A shared request, so that two observers do not take each other for the holder.
-  if (fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) return Liveness::kAlive;
-  if (holder.host != host_name() || holder.boot_id != boot_id()) return Liveness::kUnknown;
+  const bool flocked = fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0;
+  if (fd && !flocked && errno == EWOULDBLOCK) return Liveness::kAlive;
+  if (!is_of_this_host(holder)) return Liveness::kUnknown;
+  // Where nothing can be flocked inodes may be made up as well: the counter must tell.
+  if (is_copy(path, holder)) return flocked ? Liveness::kDead : Liveness::kUnknown;
   return holder.start_time != 0 && is_running(holder.pid, holder.start_time) ? Liveness::kAlive : Liveness::kDead;
 }
 

@@ -11,12 +11,17 @@ namespace gputrain {
 
 std::string lock_path(const std::string& output);
 
-// nullopt when there is none. Text that is no lock throws Error(kOutput).
+// nullopt when there is none. Text that is no lock, or something that is no file, throws Error(kOutput).
 std::optional<LockInfo> read_lock_file(const std::string& path);
 
 // Creates `path` (replacing a leftover) with `info`, flocked where the file system can. Throws Error(kOutput), `where`
 // = output.
 UniqueFd create_lock_file(const std::string& path, const LockInfo& info, const std::string& output);
+
+// The name under which `self` prepares its lock: it ends with the process.
+std::string pending_lock_path(const std::string& output, const LockInfo& self);
+// Removes what starters that were killed while they prepared theirs have left.
+void remove_dead_pending_locks(const std::string& output);
 
 // Rewrites the text in place with one pwrite: readers see the old or the new one.
 void write_lock_file(int fd, const LockInfo& info, const std::string& output);
@@ -24,6 +29,8 @@ void write_lock_file(int fd, const LockInfo& info, const std::string& output);
 // The same process took both (the counter and attempt may differ).
 bool same_holder(const LockInfo& a, const LockInfo& b);
 
+// kDead also for a copy of a lock (cp -r of a run directory): it has another inode than its text says.
+bool is_copy(const std::string& path, const LockInfo& holder);
 Liveness judge_holder(const std::string& path, const LockInfo& holder);
 
 // rmdir, innermost first; directories that are not empty stay.

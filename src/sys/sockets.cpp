@@ -2,6 +2,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <memory>
 
 #include <netdb.h>
@@ -19,13 +21,14 @@ namespace {
   throw Error(ErrorKind::kEnvironment, what + ": " + why, "", hint);
 }
 
+constexpr size_t kMaxUnixPath = sizeof(sockaddr_un::sun_path) - 1;
+
 sockaddr_un unix_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
+  if (path.size() > kMaxUnixPath) {
     fail("cannot use socket " + path,
-         "its path has " + std::to_string(path.size()) + " bytes, " + std::to_string(sizeof address.sun_path - 1) +
-             " are possible",
+         "its path has " + std::to_string(path.size()) + " bytes, " + std::to_string(kMaxUnixPath) + " are possible",
          "use a shorter directory");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
@@ -93,6 +96,20 @@ UniqueFd unix_listen(const std::string& path) {
     fail("cannot listen on socket " + path, errno_text(errno));
   }
   return fd;
+}
+
+void remove_dead_sockets(const std::string& directory) {
+  constexpr time_t kYoung = 60;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
+    const std::string path = entry.path();
+    struct stat status {};
+    if (!path.ends_with(".sock") || path.size() > kMaxUnixPath || lstat(path.c_str(), &status) != 0) continue;
+    if (!S_ISSOCK(status.st_mode) || status.st_uid != geteuid() || time(nullptr) - status.st_mtime < kYoung) continue;
+    // Not blocking: a listener with a full queue is alive.
+    const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (fd && try_connect(fd.get(), unix_address(path)) == ECONNREFUSED) unlink(path.c_str());
+  }
 }
 
 UniqueFd unix_connect(const std::string& path) {

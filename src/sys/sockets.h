@@ -22,6 +22,9 @@ TcpListener tcp_listen(const std::string& address, int port = 0);
 // listens on is replaced; a live one is an Error.
 UniqueFd unix_listen(const std::string& path);
 UniqueFd unix_connect(const std::string& path);
+// Removes the directory's "*.sock" files of this user that nobody listens on (killed programs leave them). Those of the
+// last minute stay: a socket exists a moment before somebody listens. Never throws.
+void remove_dead_sockets(const std::string& directory);
 // The next waiting connection; empty when there is none (a non-blocking listener) or the peer has gone already.
 UniqueFd accept_connection(int listener);
 

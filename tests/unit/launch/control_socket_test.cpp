@@ -1,6 +1,7 @@
 #include "launch/control_socket.h"
 
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include <fcntl.h>
@@ -129,6 +130,23 @@ TEST(ControlSocketErrors, ADeadRunsSocketIsReplaced) {
   const std::string path = directory / "a.sock";
   const UniqueFd dead = unix_listen(path);
   EXPECT_NO_THROW(ControlSocket(loop, path, nullptr));
+}
+
+TEST(ControlSocketErrors, SocketsOfOtherDeadRunsAreRemoved) {
+  TempDir directory;
+  EventLoop loop;
+  const std::string dead = directory / "dead.sock", young = directory / "young.sock", other = directory / "other";
+  const std::string live = directory / "live.sock", file = directory / "file.sock";
+  for (const auto& path : {dead, young, other}) {
+    const UniqueFd closed = unix_listen(path);
+  }
+  const UniqueFd listener = unix_listen(live);
+  std::ofstream(file) << "";
+  const timespec old[2] = {{1000000000, 0}, {1000000000, 0}};
+  for (const auto& path : {dead, other, live, file}) ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
+  const ControlSocket socket(loop, directory / "mine.sock", nullptr);
+  EXPECT_FALSE(std::filesystem::exists(dead));
+  for (const auto& path : {young, other, live, file, socket.path()}) EXPECT_TRUE(std::filesystem::exists(path)) << path;
 }
 
 }  // namespace

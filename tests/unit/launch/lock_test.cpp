@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -9,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -156,7 +158,7 @@ TEST_F(LockTest, AnotherHostsHolderThatMovesIsAlive) {
     ++holder.counter;
     leave(holder);
   };
-  expect_refused("pid 4321 on gpu-7");
+  expect_refused("pid 4321 on gpu-7", "gputrain stop " + output_ + "` on gpu-7");
   EXPECT_LT(clock_.now() - before, std::chrono::seconds(16));
   EXPECT_EQ(read_lock(output_)->run_id, "theirs");
 }
@@ -257,6 +259,56 @@ TEST_F(LockTest, ForeignTextIsNotTakenForALock) {
     std::ofstream(lock_path(output_), std::ios::trunc) << text;
     expect_refused("this is not a gputrain lock", "remove the file");
   }
+}
+
+TEST_F(LockTest, ACopyOfALiveLockHoldsNothing) {
+  const auto original = acquire();
+  const std::string original_output = std::exchange(output_, directory_ / "runs/copy");
+  stdfs::copy(original_output, output_, stdfs::copy_options::recursive);
+  EXPECT_EQ(judge_lock(original_output, *read_lock(original_output)), Liveness::kAlive);
+  EXPECT_EQ(judge_lock(output_, *read_lock(output_)), Liveness::kDead);
+  const auto lock = acquire();
+  EXPECT_TRUE(lock->beat());
+  EXPECT_TRUE(original->beat());
+  ASSERT_EQ(notices_.size(), 1u);
+  EXPECT_THAT(notices_[0], HasSubstr("replaced a copy of the lock of pid " + std::to_string(getpid())));
+}
+
+TEST_F(LockTest, WhoWaitsLeavesNothingBehindWhenItIsKilled) {
+  leave(elsewhere());
+  size_t looks = 0;
+  while_sleeping_ = [&] {
+    ++looks;
+    EXPECT_EQ(std::distance(stdfs::directory_iterator(output_), {}), 1) << "only the lock that is watched";
+  };
+  const auto lock = acquire();
+  EXPECT_GT(looks, 10u);
+}
+
+TEST_F(LockTest, WhatAKilledStarterPreparedIsClearedAway) {
+  stdfs::create_directories(output_);
+  const LockInfo dead = on_this_host(999999999, 1), alive = on_this_host(getppid(), process_start_time(getppid()));
+  for (const auto& starter : {dead, alive, elsewhere()}) {
+    create_lock_file(pending_lock_path(output_, starter), starter, output_);
+  }
+  std::ofstream(output_ + "/.lock-of-somebody") << "";
+  const auto lock = acquire();
+  EXPECT_FALSE(stdfs::exists(pending_lock_path(output_, dead)));
+  EXPECT_TRUE(stdfs::exists(pending_lock_path(output_, alive)));
+  EXPECT_TRUE(stdfs::exists(pending_lock_path(output_, elsewhere())));
+  EXPECT_TRUE(stdfs::exists(output_ + "/.lock-of-somebody"));
+}
+
+TEST_F(LockTest, WhatIsNoFileIsNoLock) {
+  stdfs::create_directories(output_);
+  stdfs::create_symlink("/no/such/file", lock_path(output_));
+  expect_refused(lock_path(output_) + ": a symbolic link, not a gputrain lock", "remove it");
+  stdfs::remove(lock_path(output_));
+  ASSERT_EQ(mkfifo(lock_path(output_).c_str(), 0600), 0);
+  expect_refused("it is a pipe, not a file");
+  stdfs::remove(lock_path(output_));
+  stdfs::create_directory(lock_path(output_));
+  expect_refused("cannot read the lock: Is a directory");
 }
 
 }  // namespace
