@@ -131,8 +131,10 @@ std::optional<CheckpointMetric> metric_of(const CheckpointOptions& options, std:
   return CheckpointMetric{options.keep_best, *value, options.best_is_larger};
 }
 
-bool lacks(const CheckpointHead& existing, const std::optional<CheckpointMetric>& metric) {
-  return metric && (!existing.state.metric || existing.state.metric->name != metric->name);
+// Nothing that a save would change.
+bool is_same(const CheckpointHead& existing, const StateFile& wanted) {
+  const std::optional<CheckpointMetric>& metric = existing.state.metric;
+  return existing.state.state == wanted.state && (!wanted.metric || (metric && metric->name == wanted.metric->name));
 }
 
 }  // namespace
@@ -146,10 +148,10 @@ CheckpointStore::CheckpointStore(FileSystem& fs, CheckpointOptions options) : fs
 
 SavedCheckpoint CheckpointStore::save(const CheckpointContent& content, std::optional<double> metric) {
   const auto translated = [&](auto action) { return as_save_error(content.step, options_.directory, action); };
-  const std::optional<CheckpointMetric> named_metric = metric_of(options_, metric);
-  Save save = translated([&] { return Save(fs_, options_, content, {content.state, named_metric}); });
+  const StateFile state{content.state, metric_of(options_, metric)};
+  Save save = translated([&] { return Save(fs_, options_, content, state); });
   const std::optional<CheckpointHead> existing = translated([&] { return save.existing(); });
-  if (existing && !lacks(*existing, named_metric)) return {content.step, save.final_path(), existing->bytes, {}};
+  if (existing && is_same(*existing, state)) return {content.step, save.final_path(), existing->bytes, {}};
 
   const auto enter = [&](const char* phase) {
     if (options_.on_phase) options_.on_phase(phase);

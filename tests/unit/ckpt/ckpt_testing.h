@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "ckpt/checkpoint.h"
+#include "ckpt/layout.h"
+#include "support/temp_dir.h"
 #include "util/error.h"
 
 namespace gputrain::testing {
@@ -58,6 +60,21 @@ inline void write_file(const std::string& path, std::string_view bytes) {
   file->append(bytes);
   file->close();
 }
+
+// Saves and looks into one checkpoints directory.
+class CheckpointTest : public ::testing::Test {
+ protected:
+  SavedCheckpoint save(int64_t step, std::optional<double> metric = std::nullopt) {
+    return CheckpointStore(fs_, options_).save(tiny_content(step), metric);
+  }
+  std::string at(int64_t step, const std::string& file = "") const {
+    return options_.directory + "/" + step_name(step) + (file.empty() ? "" : "/" + file);
+  }
+
+  TempDir dir_;
+  FileSystem& fs_ = real_file_system();
+  CheckpointOptions options_ = options_for(dir_ / "run/checkpoints");
+};
 
 // Runs `action`, which must throw an Error of `kind`, and returns it.
 template <typename Action>

@@ -1,9 +1,7 @@
 // Which checkpoint a run continues from, and what it is told about the others.
 #include "ckpt/checkpoint.h"
-#include "ckpt/layout.h"
 #include "ckpt/manifest.h"
 #include "ckpt/xxh3.h"
-#include "support/temp_dir.h"
 #include "unit/ckpt/ckpt_testing.h"
 
 namespace gputrain {
@@ -16,18 +14,14 @@ using ::testing::IsEmpty;
 using testing::tiny_content;
 using testing::write_file;
 
-class ResumeTest : public ::testing::Test {
+class ResumeTest : public testing::CheckpointTest {
  protected:
-  void save(int64_t step, std::optional<double> metric = std::nullopt) {
+  ResumeTest() {
     options_.keep_last = 10;
     options_.keep_best = "accuracy";
-    CheckpointStore(fs_, options_).save(tiny_content(step), metric);
   }
   ResumeChoice resume(const std::string& mode = "auto", const std::string& path = "") {
     return load_for_resume(fs_, options_.directory, mode, path);
-  }
-  std::string at(int64_t step, const std::string& file = "") {
-    return options_.directory + "/" + step_name(step) + (file.empty() ? "" : "/" + file);
   }
   // Makes an unusable newest checkpoint with `spoil`, and gives the reason for which step 10 was taken instead.
   template <typename Spoil>
@@ -49,10 +43,6 @@ class ResumeTest : public ::testing::Test {
     change(manifest);
     write_file(path, manifest_text(manifest));
   }
-
-  testing::TempDir dir_;
-  FileSystem& fs_ = real_file_system();
-  CheckpointOptions options_ = testing::options_for(dir_ / "run/checkpoints");
 };
 
 TEST_F(ResumeTest, NothingSavedMeansAStartFromTheBeginning) {

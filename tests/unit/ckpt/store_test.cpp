@@ -2,10 +2,8 @@
 #include <limits>
 
 #include "ckpt/checkpoint.h"
-#include "ckpt/layout.h"
 #include "ckpt/xxh3.h"
 #include "support/faulty_fs.h"
-#include "support/temp_dir.h"
 #include "unit/ckpt/ckpt_testing.h"
 
 namespace gputrain {
@@ -19,24 +17,14 @@ using ::testing::IsEmpty;
 using testing::tiny_content;
 using testing::write_file;
 
-class StoreTest : public ::testing::Test {
+class StoreTest : public testing::CheckpointTest {
  protected:
-  SavedCheckpoint save(int64_t step, std::optional<double> metric = std::nullopt) {
-    return CheckpointStore(fs_, options_).save(tiny_content(step), metric);
-  }
   std::vector<std::string> names() { return fs_.list(options_.directory); }
-  std::string at(int64_t step, const std::string& file = "") {
-    return options_.directory + "/" + step_name(step) + (file.empty() ? "" : "/" + file);
-  }
   void damage(const std::string& path) {
     std::string bytes = fs_.read(path);
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
     write_file(path, bytes);
   }
-
-  testing::TempDir dir_;
-  FileSystem& fs_ = real_file_system();
-  CheckpointOptions options_ = testing::options_for(dir_ / "out/checkpoints");
 };
 
 TEST_F(StoreTest, WritesFourFilesAndReportsTheirSize) {
@@ -178,6 +166,15 @@ TEST_F(StoreTest, AMetricThatComesLaterReplacesTheSameStep) {
   save(10);
 }
 
+TEST_F(StoreTest, AnotherStateOfTheSameStepReplacesIt) {
+  save(5);
+  CheckpointContent evaluated = tiny_content(5);
+  evaluated.state["evaluated_at"] = 5;
+  CheckpointStore(fs_, options_).save(evaluated, std::nullopt);
+  EXPECT_THAT(names(), ElementsAre("step-00000005"));
+  EXPECT_EQ(load_checkpoint(fs_, at(5)).state, evaluated.state);
+}
+
 TEST_F(StoreTest, ForeignAndNewerEntriesAreNotTouched) {
   options_.keep_last = 1;
   save(90);
@@ -244,7 +241,7 @@ TEST_F(StoreTest, TooLittleSpaceIsSaidBeforeAnythingIsWritten) {
 }
 
 TEST_F(StoreTest, AnOutputThatCannotBeMadeIsACheckpointError) {
-  write_file(dir_ / "out", "a plain file");
+  write_file(dir_ / "run", "a plain file");
   const Error error = error_of([&] { save(10); });
   EXPECT_THAT(error.message, HasSubstr("cannot save the checkpoint of step 10: "));
   EXPECT_THAT(error.message, HasSubstr("Not a directory"));
