@@ -87,7 +87,7 @@ std::vector<std::shared_ptr<Sink>> sinks_for_people() {
 void show_start(const RunPlan& plan, const Spec& spec, const std::vector<Notice>& notices, const std::string& config) {
   std::cerr << "gputrain: " << plan.name << ": " << plan.model.name << ", " << ranks_text(plan) << "\n";
   std::cerr << "output " << plan.output << (config.empty() ? "" : ", spec " + config) << "\n";
-  std::cerr << render_settings(spec);
+  std::cerr << render_chosen_settings(spec, plan);
   for (const auto& notice : notices) std::cerr << "notice: " << notice.text << "\n";
   std::cerr.flush();
 }

@@ -13,8 +13,8 @@ namespace gputrain {
 // Console lines, under a progress bar on a terminal.
 std::vector<std::shared_ptr<Sink>> sinks_for_people();
 
-// On stderr before the first process starts: the run in two lines, notices, and the values that were not left at their
-// default.
+// On stderr before the first process starts: the run in two lines, notices, and the values that were given or
+// decided here.
 void show_start(const RunPlan& plan, const Spec& spec, const std::vector<Notice>& notices, const std::string& config);
 
 // After a finished run, from its events: newest evaluation, throughput, where checkpoint and logs are, how to go on.

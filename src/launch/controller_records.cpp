@@ -115,7 +115,7 @@ void ControllerRun::after_start(const std::string& line, bool set_up_failed) {
   if (!set_up_failed) emit(line, "start");
   for (const auto& text : std::exchange(held_notices_, {})) emit_json({{"kind", "notice"}, {"text", text}});
   if (set_up_failed || !supervisor_) return;
-  plan_changes_ = Json::array();
+  spec_changes_ = Json::array();
   const Json& ready = supervisor_->ready();
   const int64_t step = supervisor_->start_step();
   if (step > 0) {
@@ -157,7 +157,7 @@ Json ControllerRun::start_record(bool set_up_failed) const {
        {"resumed_from", "rejected", "total_steps", "steps_per_epoch", "samples", "parameters", "fingerprint"}) {
     if (ready.contains(key)) record[key] = ready[key];
   }
-  if (!plan_changes_.empty()) record["changes"] = plan_changes_;
+  if (!spec_changes_.empty()) record["changes"] = spec_changes_;
   return record;
 }
 

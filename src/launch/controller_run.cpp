@@ -41,7 +41,7 @@ ControllerRun::ControllerRun(const ControllerOptions& options)
   policy_ = std::make_unique<RestartPolicy>(no_retry ? 0 : options_.plan.launch.max_restarts,
                                             anew ? FailureRow{} : history_.row);
   files_ = std::make_unique<RunFiles>(real_file_system(), output, clock_);
-  plan_changes_ = files_->plan_changes(plan_json_);
+  spec_changes_ = files_->changes(options_.spec_text);
   if (options_.plan.launch.max_duration) max_duration_ = started_ + *options_.plan.launch.max_duration;
   become_subreaper();
   watch_signals();

@@ -106,7 +106,7 @@ class ControllerRun {
   int interrupts_ = 0;                  // Ctrl-C so far
 
   Json plan_json_;
-  Json plan_changes_ = Json::array();  // for the first start event
+  Json spec_changes_ = Json::array();  // for the first start event
   ResumeRequest resume_;
   int attempt_ = 0;
   int64_t saved_step_ = -1;

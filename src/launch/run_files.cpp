@@ -5,44 +5,16 @@
 #include <system_error>
 
 #include "launch/fnv.h"
+#include "spec/changes.h"
 #include "util/error.h"
 
 namespace gputrain {
-namespace {
-
-// Leaves of an object as {"train.epochs": 5}; lists are leaves.
-void flatten(const Json& json, const std::string& prefix, Json& leaves) {
-  if (!json.is_object() || json.empty()) {
-    leaves[prefix] = json;
-    return;
-  }
-  for (const auto& [key, value] : json.items()) flatten(value, prefix.empty() ? key : prefix + "." + key, leaves);
-}
-
-Json difference(const Json& before, const Json& now) {
-  Json old_leaves = Json::object(), new_leaves = Json::object(), changes = Json::array();
-  flatten(before, "", old_leaves);
-  flatten(now, "", new_leaves);
-  for (const auto& [key, value] : new_leaves.items()) {
-    const Json old_value = old_leaves.contains(key) ? old_leaves[key] : Json();
-    if (old_value != value) changes.push_back({{"key", key}, {"from", old_value}, {"to", value}});
-  }
-  for (const auto& [key, value] : old_leaves.items()) {
-    if (!new_leaves.contains(key)) changes.push_back({{"key", key}, {"from", value}, {"to", nullptr}});
-  }
-  return changes;
-}
-
-}  // namespace
-
 RunFiles::RunFiles(FileSystem& fs, std::string output, Clock& clock)
     : fs_(fs), output_(std::move(output)), clock_(clock), start_(clock.now()) {}
 
-Json RunFiles::plan_changes(const Json& plan) const {
-  const std::string path = output_ + "/plan.json";
-  if (!fs_.exists(path)) return Json::array();
-  const Json before = Json::parse(fs_.read(path), nullptr, false);
-  return before.is_object() ? difference(before, plan) : Json::array();
+Json RunFiles::changes(const std::string& spec_text) const {
+  const std::string path = output_ + "/spec.yaml";
+  return fs_.exists(path) ? spec_changes(fs_.read(path), spec_text) : Json::array();
 }
 
 std::string RunFiles::begin(const StartFiles& files, Json start, int attempt) {

@@ -24,8 +24,8 @@ class RunFiles {
  public:
   RunFiles(FileSystem& fs, std::string output, Clock& clock);
 
-  // Differences of the plan to the one of the launch before: [{key, from, to}]. Empty for a first launch.
-  Json plan_changes(const Json& plan) const;
+  // Differences of the spec to the one of the launch before: see spec_changes(). Empty for a first launch.
+  Json changes(const std::string& spec_text) const;
   // Writes the files, then opens events.jsonl and appends and syncs `start`, to which "checkpoints_moved_to" is added
   // when there were any. All or nothing; throws Error(kOutput). Later calls (next attempts) only append. Returns the
   // event's line.

@@ -6,6 +6,7 @@
 
 #include "monitor/record.h"
 #include "monitor/text_out.h"
+#include "spec/changes.h"
 #include "util/foreign_json.h"
 #include "util/text.h"
 #include "util/units.h"
@@ -106,6 +107,7 @@ void Console::record(const std::string& kind, const std::string& line) {
       previous_step_ = json.value("resumed_step", int64_t{0});
       any_step_line_ = false;
       print(start_line(json), timestamp);
+      if (json.contains("changes")) print("changed since the last launch: " + changes_text(json["changes"]), timestamp);
     } else if (kind == "eval") {
       print(eval_line(json), timestamp);
     } else if (kind == "checkpoint") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "spec/fields.h"
 #include "spec/shares.h"
 #include "spec/yaml_text.h"
 #include "util/text.h"
@@ -70,10 +71,28 @@ std::string decided_text(const RunPlan& plan, const std::string& key) {
   if (key == "launch.omp_threads") return std::to_string(plan.launch.omp_threads);
   if (key == "data.workers") return std::to_string(plan.data.workers);
   if (key == "data.pin_memory") return plan.data.pin_memory ? "true" : "false";
-  if (key == "train.micro_batch") return "the whole share";
+  if (key == "train.micro_batch") {
+    return std::to_string(largest_share(plan.train.global_batch, plan.launch.world_size)) + ", the whole share";
+  }
   if (key == "evaluate.every") return every_text(plan.evaluate);
   if (key == "log.every") return every_text(plan.log);
   GP_CHECK(false, "no automatic value is known for " + key);
+}
+
+// Not every word "auto" is one: a run may be called so.
+bool is_automatic(const Setting& setting) {
+  const Field* field = find_field(setting.key);
+  return setting.value == "auto" && field != nullptr && std::ranges::count(field->words, "auto") > 0;
+}
+
+std::string settings_table(const std::vector<Setting>& settings, const RunPlan& plan) {
+  std::vector<std::vector<std::string>> table = {{"key", "from", "value"}};
+  for (const auto& setting : settings) {
+    std::string value = yaml_value(setting);
+    if (is_automatic(setting)) value += " = " + decided_text(plan, setting.key);
+    table.push_back({setting.key, setting.origin.brief(), std::move(value)});
+  }
+  return render_table(table);
 }
 
 Json settings_json(const Spec& spec) {
@@ -93,7 +112,7 @@ std::string render_dry_run(const RunPlan& plan, const Spec& spec, const std::vec
                      plural(plan.train.global_batch, "sample") + "\noutput: " + plan.output + "\n\n";
   text += rank_table(plan);
   for (const auto& notice : notices) text += "\nnotice: " + notice.text;
-  return text + (notices.empty() ? "\n" : "\n\n") + render_settings(spec, &plan);
+  return text + (notices.empty() ? "\n" : "\n\n") + settings_table(spec.settings(), plan);
 }
 
 Json dry_run_json(const RunPlan& plan, const Spec& spec, const std::vector<Notice>& notices) {
@@ -112,14 +131,12 @@ Json dry_run_json(const RunPlan& plan, const Spec& spec, const std::vector<Notic
   return {{"plan", to_json(plan)}, {"ranks", ranks}, {"notices", listed}, {"settings", settings_json(spec)}};
 }
 
-std::string render_settings(const Spec& spec, const RunPlan* plan) {
-  std::vector<std::vector<std::string>> table = {{"key", "from", "value"}};
+std::string render_chosen_settings(const Spec& spec, const RunPlan& plan) {
+  std::vector<Setting> chosen;
   for (const auto& setting : spec.settings()) {
-    std::string value = yaml_value(setting);
-    if (plan != nullptr && value == "auto") value += " = " + decided_text(*plan, setting.key);
-    table.push_back({setting.key, setting.origin.brief(), std::move(value)});
+    if (is_automatic(setting) || setting.origin.kind != OriginKind::kDefault) chosen.push_back(setting);
   }
-  return render_table(table);
+  return settings_table(chosen, plan);
 }
 
 }  // namespace gputrain

@@ -16,8 +16,8 @@ std::string render_dry_run(const RunPlan& plan, const Spec& spec, const std::vec
 // The same for --json: {plan, ranks: [...], notices: [...], settings: [{key, value, origin}]}.
 Json dry_run_json(const RunPlan& plan, const Spec& spec, const std::vector<Notice>& notices);
 
-// Only the table of settings: shown by `launch` before the first step. With a plan, "auto" is followed by what it means
-// here.
-std::string render_settings(const Spec& spec, const RunPlan* plan = nullptr);
+// Only a table of settings, "auto" followed by what it means here: those worth reading before the first step, so
+// without what was left at a default that says all.
+std::string render_chosen_settings(const Spec& spec, const RunPlan& plan);
 
 }  // namespace gputrain

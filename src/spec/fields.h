@@ -36,8 +36,8 @@ enum class FieldType {
 // What a relaunch with another value of this key does.
 enum class OnResume {
   kSame,       // refused: the checkpoint was made with the old value
-  kMayChange,  // accepted, listed in the start event
-  kFree,       // accepted silently
+  kMayChange,  // accepted, listed in the start event and on the console
+  kFree,       // the same; it does not change what is learned
 };
 
 struct Field {

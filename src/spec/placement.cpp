@@ -8,11 +8,6 @@
 namespace gputrain {
 namespace {
 
-std::optional<int> integer_at(const Spec& spec, std::string_view key) {
-  const Json& value = spec.at(key);
-  return value.is_number_integer() ? std::optional(static_cast<int>(value.get<int64_t>())) : std::nullopt;
-}
-
 // N of "local:N".
 std::optional<int> slots_in(const std::string& host) {
   const size_t colon = host.find(':');
@@ -21,12 +16,12 @@ std::optional<int> slots_in(const std::string& host) {
 }
 
 // Ranks that a host gets: its own number, or nproc_per_node, or its devices.
-int slots_of(const std::string& host, std::optional<int> per_node, int devices) {
-  return slots_in(host).value_or(per_node.value_or(std::max(1, devices)));
+int slots_of(const std::string& host, std::optional<int64_t> per_node, int devices) {
+  return slots_in(host).value_or(static_cast<int>(per_node.value_or(std::max(1, devices))));
 }
 
 int asked_ranks(const Spec& spec) {
-  const auto per_node = integer_at(spec, "launch.nproc_per_node");
+  const auto per_node = spec.integer("launch.nproc_per_node");
   int ranks = 0;
   for (const auto& host : spec.at("launch.hosts")) ranks += slots_of(host.get<std::string>(), per_node, 1);
   return ranks;
@@ -59,7 +54,7 @@ Backend choose_backend(const Spec& spec, const HostFacts& facts, std::vector<Err
 }
 
 void place_devices(const Spec& spec, const HostFacts& facts, LaunchPlan* launch, std::vector<Error>* errors) {
-  const auto per_node = integer_at(spec, "launch.nproc_per_node");
+  const auto per_node = spec.integer("launch.nproc_per_node");
   const Json& hosts = spec.at("launch.hosts");
   const auto count = static_cast<int>(hosts.size());
   const bool on_gpus = launch->backend == Backend::kNccl;
@@ -96,14 +91,15 @@ LaunchPlan place_ranks(const Spec& spec, const HostFacts& facts, std::vector<Err
   place_devices(spec, facts, &launch, errors);
   launch.world_size = 0;
   for (const auto& host : launch.hosts) launch.world_size += host.slots;
-  launch.omp_threads = integer_at(spec, "launch.omp_threads").value_or(std::max(1, cores_per_rank(launch)));
+  launch.omp_threads =
+      static_cast<int>(spec.integer("launch.omp_threads").value_or(std::max(1, cores_per_rank(launch))));
   if (launch.backend == Backend::kGloo && launch.world_size > facts.cores) {
     notices->push_back(
         {"oversubscribed", plural(launch.world_size, "CPU rank") + " share " + plural(facts.cores, "core")});
   }
   auto duration_at = [&](std::string_view key) { return parse_duration(spec.at(key).get<std::string>()); };
   launch.grace = *duration_at("launch.grace");
-  launch.max_restarts = *integer_at(spec, "launch.max_restarts");
+  launch.max_restarts = static_cast<int>(*spec.integer("launch.max_restarts"));
   launch.max_duration = duration_at("launch.max_duration");
   launch.lease = *duration_at("launch.lease");
   return launch;

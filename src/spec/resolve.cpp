@@ -21,11 +21,6 @@ std::string text_at(const Spec& spec, std::string_view key) {
   return spec.at(key).get<std::string>();
 }
 
-std::optional<int64_t> integer_at(const Spec& spec, std::string_view key) {
-  const Json& value = spec.at(key);
-  return value.is_number_integer() ? std::optional(value.get<int64_t>()) : std::nullopt;
-}
-
 Every every_from(const std::string& text) {
   Every every;
   if (text == "never") return every;
@@ -79,8 +74,8 @@ void resolve_data(const Spec& spec, const HostFacts& facts, RunPlan* plan, std::
   data.val_transforms = transforms_from(spec.at("data.transforms.val"));
   data.tail = choice_at<Tail>(spec, "data.tail");
   const int spare = cores_per_rank(plan->launch) - 1;
-  data.workers = static_cast<int>(integer_at(spec, "data.workers").value_or(std::clamp(spare, 1, 4)));
-  data.prefetch = static_cast<int>(*integer_at(spec, "data.prefetch"));
+  data.workers = static_cast<int>(spec.integer("data.workers").value_or(std::clamp(spare, 1, 4)));
+  data.prefetch = static_cast<int>(*spec.integer("data.prefetch"));
   const Json& pin = spec.at("data.pin_memory");
   data.pin_memory = has_gpus(*plan) && (!pin.is_boolean() || pin.get<bool>());
   if (pin == true && !data.pin_memory)
@@ -89,10 +84,10 @@ void resolve_data(const Spec& spec, const HostFacts& facts, RunPlan* plan, std::
 
 void resolve_train(const Spec& spec, RunPlan* plan) {
   TrainPlan& train = plan->train;
-  train.epochs = integer_at(spec, "train.epochs");
-  train.max_steps = integer_at(spec, "train.max_steps");
-  train.global_batch = *integer_at(spec, "train.global_batch");
-  train.micro_batch = integer_at(spec, "train.micro_batch").value_or(0);
+  train.epochs = spec.integer("train.epochs");
+  train.max_steps = spec.integer("train.max_steps");
+  train.global_batch = *spec.integer("train.global_batch");
+  train.micro_batch = spec.integer("train.micro_batch").value_or(0);
   train.precision = choice_at<Precision>(spec, "train.precision");
   const Json& clip = spec.at("train.clip_grad_norm");
   train.clip_grad_norm = clip.is_number() ? clip.get<double>() : 0;
@@ -116,7 +111,7 @@ void resolve_records(const Spec& spec, RunPlan* plan) {
   const std::string evaluate = text_at(spec, "evaluate.every");
   if (plan->data.val) plan->evaluate = every_from(evaluate == "auto" ? "1 epoch" : evaluate);
   plan->checkpoint.every = every_from(text_at(spec, "checkpoint.every"));
-  plan->checkpoint.keep_last = static_cast<int>(*integer_at(spec, "checkpoint.keep_last"));
+  plan->checkpoint.keep_last = static_cast<int>(*spec.integer("checkpoint.keep_last"));
   const std::string best = text_at(spec, "checkpoint.keep_best");
   if (best != "none") {
     plan->checkpoint.keep_best = best;

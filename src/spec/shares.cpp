@@ -39,4 +39,16 @@ Range window_of(int64_t samples, int64_t global_batch, int64_t step_in_epoch) {
   return {begin, std::min(begin + global_batch, samples)};
 }
 
+std::optional<LoneSample> find_lone_sample(const EpochCut& cut) {
+  for (const int64_t step : {int64_t{0}, cut.steps - 1}) {
+    const int64_t window = window_of(cut.samples, cut.global_batch, step).size();
+    for (int rank = 0; rank < cut.world_size; ++rank) {
+      const int64_t share = share_of(window, rank, cut.world_size).size();
+      const bool whole = cut.micro_batch == 0 || share < cut.micro_batch;
+      if (cut.micro_batch == 1 ? share > 0 : (whole ? share : share % cut.micro_batch) == 1) return {{step, rank}};
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace gputrain

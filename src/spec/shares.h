@@ -4,6 +4,7 @@
 // A global batch of C samples (C = G, or fewer in the last window of an epoch) is cut into contiguous shares, one a
 // rank; a share is cut into micro-batches. Ranks may have different numbers of micro-batches, even none.
 #include <cstdint>
+#include <optional>
 
 namespace gputrain {
 
@@ -27,5 +28,20 @@ Range micro_batch_range(int64_t share, int64_t micro_batch, int64_t i);
 int64_t steps_per_epoch(int64_t samples, int64_t global_batch, bool drop_tail);
 // Positions of epoch-local step b: [b*G, min((b+1)*G, samples)).
 Range window_of(int64_t samples, int64_t global_batch, int64_t step_in_epoch);
+
+// Where a rank passes a single sample through the model. Full windows are all alike, so the first and the last of an
+// epoch's `steps` steps tell; steps >= 1, micro_batch 0 = the rank's whole share.
+struct EpochCut {
+  int64_t samples = 0;
+  int64_t global_batch = 1;
+  int64_t micro_batch = 0;
+  int world_size = 1;
+  int64_t steps = 1;
+};
+struct LoneSample {
+  int64_t step = 0;  // in the epoch, from 0
+  int rank = 0;
+};
+std::optional<LoneSample> find_lone_sample(const EpochCut& cut);
 
 }  // namespace gputrain

@@ -28,6 +28,11 @@ const Json& Spec::at(std::string_view key) const {
   return setting->value;
 }
 
+std::optional<int64_t> Spec::integer(std::string_view key) const {
+  const Json& value = at(key);
+  return value.is_number_integer() ? std::optional(value.get<int64_t>()) : std::nullopt;
+}
+
 bool Spec::given(std::string_view key) const {
   const Setting* setting = find(key);
   return setting != nullptr && setting->origin.kind != OriginKind::kDefault;

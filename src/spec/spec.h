@@ -4,6 +4,8 @@
 // see).
 //
 // All functions of this module are pure (no files, no environment, no clock) and safe to call from any thread.
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,9 +54,10 @@ class Spec {
  public:
   // Every field of fields.h, in its order; catalog arguments follow their name: "model.args.hidden", "optimizer.lr".
   const std::vector<Setting>& settings() const { return settings_; }
-  const Setting* find(std::string_view key) const;  // nullptr when there is none
-  const Json& at(std::string_view key) const;       // aborts when there is none: for keys of the field table
-  bool given(std::string_view key) const;           // present, and not by default
+  const Setting* find(std::string_view key) const;             // nullptr when there is none
+  const Json& at(std::string_view key) const;                  // aborts when there is none: for keys of the field table
+  std::optional<int64_t> integer(std::string_view key) const;  // at(key); nullopt when it is a word (auto, none)
+  bool given(std::string_view key) const;                      // present, and not by default
 
   // Origin of a key or of something inside its value ("data.transforms.train[2].normalize.std"): the nearest enclosing
   // one known.

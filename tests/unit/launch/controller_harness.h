@@ -68,7 +68,11 @@ class ControllerTest : public ::testing::Test {
   void set_hosts(int hosts, int ranks_per_host) { options_.plan = small_plan(output_, hosts, ranks_per_host); }
 
   void start(const std::string& script) {
-    options_.spec_text = "name: test\n";
+    options_.spec_text =
+        "name: test\nmodel: {name: mlp}\noptimizer: {lr: 0.1}\n"
+        "data: {train: {format: synthetic, samples: 9, shape: [784], num_classes: 10}}\n"
+        "train: {global_batch: 4, epochs: " +
+        std::to_string(options_.plan.train.epochs.value_or(1)) + "}\n";
     if (options_.agent_program.empty()) options_.agent_program = "/proc/" + std::to_string(getpid()) + "/exe";
     if (options_.worker_program.empty()) options_.worker_program = std::string(GPUTRAIN_BINARY_DIR) + "/fake_worker";
     options_.control_directory = directory_ / "ctl";

@@ -49,7 +49,7 @@ class RunFilesTest : public ::testing::Test {
 TEST_F(RunFilesTest, WritesEverythingAndTheStartEvent) {
   RunFiles files(real_file_system(), directory_.path(), clock_);
   EXPECT_EQ(files.journal(), nullptr);
-  EXPECT_EQ(files.plan_changes(plan_), Json::array());
+  EXPECT_EQ(files.changes("name: x"), Json::array());
   const std::string line = files.begin({"spec text", plan_, false}, {{"kind", "start"}}, 1);
   EXPECT_EQ(line, R"({"ts":"2026-11-30T04:05:06.000000Z","mono_s":0.000000,"attempt":1,"kind":"start"})");
   files.write_result({{"exit_code", 0}});
@@ -61,12 +61,15 @@ TEST_F(RunFilesTest, WritesEverythingAndTheStartEvent) {
   EXPECT_EQ(files_now.at("result.json"), "{\n  \"exit_code\": 0\n}\n");
 }
 
-TEST_F(RunFilesTest, NamesWhatThePlanAsksDifferently) {
-  earlier_launch();
+TEST_F(RunFilesTest, NamesWhatTheSpecAsksDifferently) {
+  const auto spec_with = [](const std::string& lr) {
+    return "name: x\nmodel: {name: mlp}\ntrain: {epochs: 1, global_batch: 4}\noptimizer: {lr: " + lr +
+           "}\ndata: {train: {format: synthetic, samples: 9, shape: [784], num_classes: 10}}\n";
+  };
+  std::ofstream(directory_ / "spec.yaml") << spec_with("0.25");
   const RunFiles files(real_file_system(), directory_.path(), clock_);
-  EXPECT_EQ(files.plan_changes(plan_), Json::array({{{"key", "train.epochs"}, {"from", 1}, {"to", 2}},
-                                                    {{"key", "train.list"}, {"from", nullptr}, {"to", {1, 2}}},
-                                                    {{"key", "train.gone"}, {"from", true}, {"to", nullptr}}}));
+  EXPECT_EQ(files.changes(spec_with("0.25")), Json::array());
+  EXPECT_EQ(files.changes(spec_with("0.5")), Json::array({{{"key", "optimizer.lr"}, {"from", 0.25}, {"to", 0.5}}}));
 }
 
 TEST_F(RunFilesTest, MovesCheckpointsAsideWhenAskedAndThereAreAny) {

@@ -52,6 +52,21 @@ class ConsoleTest : public ::testing::Test {
   Capture capture_;
 };
 
+TEST_F(ConsoleTest, AResumedRunSaysWhatChanged) {
+  Console console = make(true);
+  console.record("start", stamped({{"kind", "start"},
+                                   {"run_id", "ab"},
+                                   {"world_size", 2},
+                                   {"resumed_step", 4},
+                                   {"resumed_from", "step-00000004"},
+                                   {"changes",
+                                    {{{"key", "optimizer.lr"}, {"from", 0.001}, {"to", 0.5}},
+                                     {{"key", "log.every"}, {"from", "auto"}, {"to", "5 steps"}}}}}));
+  EXPECT_EQ(capture_.take(),
+            "run ab, attempt 2: 2 ranks, resuming from step 4 (step-00000004)\n"
+            "changed since the last launch: optimizer.lr 0.001 -> 0.5, log.every auto -> 5 steps\n");
+}
+
 TEST_F(ConsoleTest, StartNamesRunAttemptAndWhereItResumes) {
   Console console = make(true);
   start(console);

@@ -1,5 +1,6 @@
 #include "spec/shares.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -81,6 +82,45 @@ TEST(SharesDeathTest, RefuseWhatDoesNotExist) {
   EXPECT_DEATH(share_of(10, 3, 3), "no such share");
   EXPECT_DEATH(micro_batch_range(10, 4, 3), "no such micro-batch");
   EXPECT_DEATH(window_of(100, 10, 10), "no such step");
+}
+
+// By the definition: every window, rank and micro-batch.
+std::optional<LoneSample> lone_by_search(const EpochCut& cut) {
+  for (int64_t step = 0; step < cut.steps; ++step) {
+    const int64_t window = window_of(cut.samples, cut.global_batch, step).size();
+    for (int rank = 0; rank < cut.world_size; ++rank) {
+      const int64_t share = share_of(window, rank, cut.world_size).size();
+      const int64_t size = cut.micro_batch == 0 ? std::max<int64_t>(share, 1) : cut.micro_batch;
+      for (int64_t i = 0; i < micro_batch_count(share, size); ++i) {
+        if (micro_batch_range(share, size, i).size() == 1) return {{step, rank}};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+TEST(LoneSample, IsFoundWhereAMicroBatchHasOneSample) {
+  int found = 0, none = 0;
+  for (const int world : {1, 2, 3}) {
+    for (const int64_t batch : {3, 4, 6, 7}) {
+      for (int64_t micro = 0; micro <= batch / world; ++micro) {
+        for (int64_t samples = 1; samples <= 22; ++samples) {
+          for (int64_t steps = 1; steps <= steps_per_epoch(samples, batch, false); ++steps) {
+            const EpochCut cut{samples, batch, micro, world, steps};
+            const auto expected = lone_by_search(cut), lone = find_lone_sample(cut);
+            ASSERT_EQ(lone.has_value(), expected.has_value())
+                << world << " ranks, batch " << batch << ", micro " << micro << ", " << samples << " samples";
+            ++(lone ? found : none);
+            if (!lone) continue;
+            EXPECT_EQ(lone->step, expected->step);
+            EXPECT_EQ(lone->rank, expected->rank);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(found, 100);
+  EXPECT_GT(none, 100);
 }
 
 }  // namespace

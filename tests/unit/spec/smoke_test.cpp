@@ -1,12 +1,8 @@
-#include "spec/dry_run.h"
 #include "spec/resolve.h"
 #include "spec_testing.h"
 
 namespace gputrain {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 RunPlan smoke_plan(const Spec* base, const HostFacts& facts = {.cores = 2}) {
   return resolve(smoke_spec(base), facts, nullptr);
@@ -81,35 +77,6 @@ TEST(Smoke, IsAValidSpecWhenWrittenOut) {
   const Spec base = parse(read_repo_file("configs/resnet50_raw.yaml"));
   EXPECT_THAT(problems(to_yaml(smoke_spec(&base))), testing::IsEmpty());
   EXPECT_THAT(problems(to_yaml(smoke_spec(nullptr))), testing::IsEmpty());
-}
-
-TEST(DryRun, ShowsRanksSharesAndOrigins) {
-  const Spec spec = parse_with({"train.global_batch=17", "train.micro_batch=4", "launch.hosts=[local, local]"});
-  std::vector<Notice> notices;
-  const RunPlan plan = resolve(spec, {.cores = 4, .cwd = "/w"}, &notices);
-  const std::string text = render_dry_run(plan, spec, notices);
-  EXPECT_THAT(text, StartsWith("demo: 2 ranks on 2 agents, gloo, a global batch of 17 samples\n"
-                               "output: /w/runs/demo\n\n"
-                               "rank  host             device  threads  samples  of the batch  micro-batches\n"
-                               "0     local (agent 1)  cpu     2        8        [0, 8)        2 x 4\n"
-                               "1     local (agent 2)  cpu     2        9        [8, 17)       2 x 4 + 1\n\n"
-                               "notice: "));
-  EXPECT_THAT(text, HasSubstr("train.global_batch      --set      17\n"));
-  EXPECT_THAT(text, HasSubstr("train.epochs            a.yaml:7   2\n"));
-  EXPECT_THAT(text, HasSubstr("launch.nproc_per_node   default    auto = 1, 1\n"));
-  EXPECT_THAT(text, HasSubstr("launch.backend          default    auto = gloo\n"));
-}
-
-TEST(DryRun, AsJson) {
-  const Spec spec = parse_with({"train.global_batch=17"});
-  std::vector<Notice> notices;
-  const RunPlan plan = resolve(spec, {.cores = 64, .gpus = 2, .cuda_library = true}, &notices);
-  const Json json = dry_run_json(plan, spec, notices);
-  EXPECT_EQ(json["ranks"][1].dump(),
-            R"({"rank":1,"host":"local","device":"cuda:1","threads":32,"begin":8,"end":17,"micro_batches":[9]})");
-  EXPECT_EQ(json["notices"][0]["word"], "uneven_shares");
-  EXPECT_EQ(json["plan"], to_json(plan));
-  EXPECT_EQ(json["settings"][0].dump(), R"({"key":"name","value":"demo","origin":"a.yaml:1"})");
 }
 
 }  // namespace
