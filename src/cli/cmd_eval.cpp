@@ -38,6 +38,7 @@ int evaluate(const EvalFlags& flags) {
   const Spec spec = parse_spec({text, flags.config, overrides});
   std::vector<Notice> notices;
   RunPlan plan = resolve(spec, host_facts(), &notices);
+  refuse_small_machine(plan);
   const ScratchDirectory scratch;
   ControllerOptions options;
   options.resume = {"eval", checkpoint_path(flags.checkpoint, plan)};

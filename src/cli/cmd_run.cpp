@@ -2,16 +2,21 @@
 // runs/.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "cli/app.h"
 #include "launch/control_socket.h"
 #include "launch/lock.h"
+#include "launch/log_path.h"
+#include "monitor/journal.h"
+#include "monitor/journal_reader.h"
 #include "sys/fs.h"
+#include "sys/process.h"
 #include "util/error.h"
+#include "util/foreign_json.h"
 #include "util/text.h"
 #include "util/units.h"
 
@@ -25,8 +30,7 @@ struct RunFlags {
   bool json = false;
   bool now = false;
   int rank = 0;
-  int attempt = 0;
-  int tail = 0;
+  std::optional<int> attempt, tail;
 };
 
 // The run directory meant by RUN: itself, or the one under runs/ whose events moved last.
@@ -54,43 +58,82 @@ std::string find_run(const std::string& given) {
   return newest;
 }
 
-// The controller's answer, or nullopt when no live controller holds the run.
-std::optional<Json> ask(const std::string& output, const Json& request) {
-  const auto lock = read_lock(output);
-  if (!lock || lock->socket.empty() || judge_lock(output, *lock) == Liveness::kDead) return std::nullopt;
-  return control_request(lock->socket, request);
+std::string words(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : dump_line(value);
 }
 
-// What the files say about a run that is not running: also of a killed one.
-Json status_from_files(const std::string& output) {
-  Json status{{"output", output}, {"state", "unknown"}};
-  std::ifstream events(output + "/events.jsonl");
-  for (std::string line; std::getline(events, line);) {
-    const Json record = Json::parse(line, nullptr, false);
-    if (!record.is_object() || !record.contains("kind")) continue;
-    if (record.contains("attempt")) status["attempt"] = record["attempt"];
-    if (record["kind"] == "start") {
-      status["state"] = "ended without a word (killed?)";
-      for (const char* key : {"run_id", "total_steps", "world_size"}) {
-        if (record.contains(key)) status[key] = record[key];
-      }
-    }
-    if (record["kind"] == "step") status["step"] = record["step"];
-    if (record["kind"] == "checkpoint") status["saved_step"] = record["step"];
-    if (record["kind"] == "eval") status["eval"] = record;
+// The controller's answer, or nullopt when no live controller of this host holds the run.
+std::optional<Json> ask(const std::string& output, const Json& request) {
+  const auto lock = read_lock(output);
+  if (!lock || lock->socket.empty() || !is_of_this_host(*lock)) return std::nullopt;
+  if (judge_lock(output, *lock) == Liveness::kDead) return std::nullopt;
+  const Json status = control_request(lock->socket, {{"request", "status"}});
+  // Where the file system cannot tell a copied lock from its original, the original's controller answers.
+  std::error_code ignored;
+  if (!stdfs::equivalent(status.value("output", ""), output, ignored)) return std::nullopt;
+  if (request["request"] == "status") return status;
+  const Json reply = control_request(lock->socket, request);
+  if (reply.contains("error")) {
+    throw Error(ErrorKind::kEnvironment, "the run's controller refuses: " + words(reply["error"]), lock->socket);
   }
-  if (stdfs::exists(output + "/result.json")) {
-    const Json result = Json::parse(std::ifstream(output + "/result.json"), nullptr, false);
+  return reply;
+}
+
+// Who holds the run from where its controller cannot be asked, if anybody does.
+std::optional<LockInfo> holder_elsewhere(const std::string& output) {
+  const auto lock = read_lock(output);
+  return lock && !is_of_this_host(*lock) ? lock : std::nullopt;
+}
+
+std::string whence(const LockInfo& holder) {
+  return holder.host == host_name() ? "another boot of this host" : "another host";
+}
+
+std::string holder_text(const LockInfo& holder) {
+  return "pid " + std::to_string(holder.pid) + " on " + holder.host;
+}
+
+void take_event(const Json& record, Json& status) {
+  if (!record.is_object() || !record.contains("kind")) return;
+  if (record.contains("attempt")) status["attempt"] = record["attempt"];
+  if (record["kind"] == "start") {
+    status["state"] = "ended without a word (killed?)";
+    for (const char* key : {"run_id", "total_steps", "world_size"}) {
+      if (record.contains(key)) status[key] = record[key];
+    }
+  }
+  if (record["kind"] == "step" && record.contains("step")) status["step"] = record["step"];
+  if (record["kind"] == "checkpoint" && record.contains("step")) status["saved_step"] = record["step"];
+  if (record["kind"] == "eval") status["eval"] = record;
+}
+
+// What the files say about a run that is not running, or not here: also of a killed one.
+Json status_from_files(const std::string& output) {
+  FileSystem& fs = real_file_system();
+  Json status{{"output", output}, {"state", "unknown"}};
+  const std::string events = output + "/events.jsonl";
+  take_event(parse_foreign_json(first_line(fs, events)), status);
+  std::string step;  // the newest: only that one is parsed
+  read_tail(fs, events, [&](std::string_view line) {
+    if (record_kind(line) == "step") {
+      step = line;
+    } else {
+      take_event(parse_foreign_json(line), status);
+    }
+  });
+  take_event(parse_foreign_json(step), status);
+  if (fs.exists(output + "/result.json")) {
+    const Json result = parse_foreign_json(fs.read(output + "/result.json"));
     if (result.is_object()) {
       status["state"] = result.value("outcome", "unknown");
       status["result"] = result;
     }
   }
+  if (const auto holder = holder_elsewhere(output)) {
+    status["state"] = "held from " + whence(*holder);
+    status["holder"] = holder_text(*holder);
+  }
   return status;
-}
-
-std::string words(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : dump_line(value);
 }
 
 void print_status(const Json& status) {
@@ -120,18 +163,20 @@ int show_status(const RunFlags& flags) {
 }
 
 int show_logs(const RunFlags& flags) {
+  if (flags.rank < 0)
+    throw Error(ErrorKind::kUsage, "expected a rank, 0 or above, got " + std::to_string(flags.rank), "--rank");
+  for (const auto& [flag, value] : {std::pair("--attempt", flags.attempt), std::pair("--tail", flags.tail)}) {
+    if (value && *value < 1) throw Error(ErrorKind::kUsage, "expected 1 or more, got " + std::to_string(*value), flag);
+  }
   const std::string output = find_run(flags.run);
   const auto attempts = real_file_system().list(output + "/logs");
   if (attempts.empty()) throw Error(ErrorKind::kUsage, "the run has no logs yet", output + "/logs");
-  char name[64];
-  std::snprintf(name, sizeof name, "attempt-%04d", flags.attempt);
-  const std::string attempt = flags.attempt > 0 ? name : attempts.back();
-  std::snprintf(name, sizeof name, "/rank-%05d.log", flags.rank);
-  const std::string path = output + "/logs/" + attempt + name;
+  const std::string attempt = flags.attempt ? attempt_name(*flags.attempt) : attempts.back();
+  const std::string path = rank_log_path(output, attempt, flags.rank);
   if (!stdfs::exists(path))
     throw Error(ErrorKind::kUsage, "no such log", path, "attempts here: " + join_words(attempts));
   const auto lines = split(real_file_system().read(path), '\n');
-  const size_t wanted = flags.tail > 0 ? static_cast<size_t>(flags.tail) + 1 : lines.size();
+  const size_t wanted = flags.tail ? static_cast<size_t>(*flags.tail) + 1 : lines.size();
   for (size_t i = lines.size() - std::min(lines.size(), wanted); i + 1 < lines.size(); ++i)
     std::cout << lines[i] << "\n";
   std::cout << lines.back();
@@ -142,6 +187,11 @@ int stop_run(const RunFlags& flags) {
   const std::string output = find_run(flags.run);
   const auto reply = ask(output, {{"request", "stop"}, {"now", flags.now}});
   if (!reply) {
+    if (const auto holder = holder_elsewhere(output)) {
+      throw Error(ErrorKind::kEnvironment,
+                  "held by " + holder_text(*holder) + ", " + whence(*holder) + ": it cannot be asked from here", output,
+                  "run `gputrain stop` there; when that is gone, launch again: it takes over after 20 s");
+    }
     std::cerr << output << ": no run is active there\n";
     return 0;
   }
@@ -165,12 +215,15 @@ void add_run_commands(CLI::App& app, Action& action) {
   };
   auto [status, status_flags] = add("status", "Show where a run is", show_status);
   status->add_flag("--json", status_flags->json, "as JSON");
+  apply_environment(*status);
   auto [logs, logs_flags] = add("logs", "Print a rank's log", show_logs);
   logs->add_option("--rank", logs_flags->rank, "which rank")->capture_default_str();
   logs->add_option("--attempt", logs_flags->attempt, "which attempt; the newest without it");
   logs->add_option("--tail", logs_flags->tail, "only the last lines");
+  apply_environment(*logs);
   auto [stop, stop_flags] = add("stop", "Stop a run: it saves, then exits 77", stop_run);
   stop->add_flag("--now", stop_flags->now, "without saving");
+  apply_environment(*stop);
 }
 
 }  // namespace gputrain

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -59,6 +60,17 @@ HostFacts host_facts() {
   facts.cuda_library = std::filesystem::exists(executable_directory() + "/libgputrain_cuda.so");
   facts.cwd = std::filesystem::current_path();
   return facts;
+}
+
+void check_open_files(int ranks_of_a_host) {
+  constexpr rlim_t kOurs = 48, kOfARank = 4;  // an agent holds socket, pipe, page and pidfd of each of its ranks
+  const rlim_t needed = kOurs + kOfARank * static_cast<rlim_t>(ranks_of_a_host);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  throw Error(
+      ErrorKind::kEnvironment,
+      "only " + std::to_string(limit.rlim_cur) + " files may be open at once, a run needs " + std::to_string(needed),
+      "", "raise the limit: ulimit -n 1024");
 }
 
 std::string worker_program() {

@@ -14,6 +14,9 @@ std::optional<std::string> environment_variable(const std::string& name);
 // the executable.
 HostFacts host_facts();
 
+// Preflight: Error(kEnvironment) when this process and its children may open fewer files than `ranks_of_a_host` need.
+void check_open_files(int ranks_of_a_host);
+
 // gputrain-worker: $GPUTRAIN_WORKER, else beside this executable. Not checked here: the agent reports a program that
 // cannot start.
 std::string worker_program();

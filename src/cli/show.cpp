@@ -3,17 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include <unistd.h>
 
 #include "cli/environment.h"
+#include "launch/run_directory.h"
 #include "monitor/console.h"
+#include "monitor/journal_reader.h"
 #include "monitor/progress_bar.h"
 #include "spec/dry_run.h"
 #include "sys/fs.h"
 #include "util/error.h"
+#include "util/foreign_json.h"
 #include "util/text.h"
 
 namespace gputrain {
@@ -26,7 +28,9 @@ std::string ranks_text(const RunPlan& plan) {
          (gpus ? "GPU over NCCL" : "CPU over Gloo, " + plural(launch.omp_threads, "thread") + " each");
 }
 
-// What the end of a run says, read back from events.jsonl.
+constexpr int64_t kFactsTail = int64_t{8} << 20;  // some 30000 steps: enough for a median, read in a moment
+
+// What the end of a run says, read back from the end of events.jsonl.
 struct RunFacts {
   Json evaluation, checkpoint;        // newest records; null when there is none
   std::vector<double> samples_per_s;  // of the newest attempt's step records
@@ -34,15 +38,20 @@ struct RunFacts {
 
 RunFacts read_facts(const std::string& output) {
   RunFacts facts;
-  std::ifstream events(output + "/events.jsonl");
-  for (std::string line; std::getline(events, line);) {
-    Json record = Json::parse(line, nullptr, false);
+  const auto take = [&](std::string_view line) {
+    Json record = parse_foreign_json(line);
     const std::string kind = record.is_object() ? record.value("kind", "") : "";
-    if (kind == "start") facts.samples_per_s.clear();
-    if (kind == "step") facts.samples_per_s.push_back(number_from_json(record["samples_per_s"]));
-    if (kind == "eval") facts.evaluation = std::move(record);
-    if (kind == "checkpoint") facts.checkpoint = std::move(record);
-  }
+    if (kind == "start") {
+      facts.samples_per_s.clear();
+    } else if (kind == "step") {
+      facts.samples_per_s.push_back(number_from_json(record["samples_per_s"]));
+    } else if (kind == "eval") {
+      facts.evaluation = std::move(record);
+    } else if (kind == "checkpoint") {
+      facts.checkpoint = std::move(record);
+    }
+  };
+  read_tail(real_file_system(), output + "/events.jsonl", take, kFactsTail);
   return facts;
 }
 
@@ -90,6 +99,20 @@ void show_start(const RunPlan& plan, const Spec& spec, const std::vector<Notice>
   std::cerr << render_chosen_settings(spec, plan);
   for (const auto& notice : notices) std::cerr << "notice: " << notice.text << "\n";
   std::cerr.flush();
+}
+
+void refuse_small_machine(const RunPlan& plan) {
+  int ranks = 0;
+  for (const auto& host : plan.launch.hosts) ranks = std::max(ranks, host.slots);
+  check_open_files(ranks);
+}
+
+void refuse_foreign_output(const RunPlan& plan, const Spec& spec) {
+  const std::string entry = foreign_entry(real_file_system(), plan.output);
+  if (entry.empty()) return;
+  throw spec.error_at("output",
+                      "the directory is neither empty nor a run's: " + plan.output + " has " + printable(entry),
+                      ErrorKind::kSpec, "choose a new or empty directory: a run writes and replaces files there");
 }
 
 void refuse_changed_identity(const RunPlan& plan, const Spec& spec) {

@@ -21,6 +21,12 @@ void show_start(const RunPlan& plan, const Spec& spec, const std::vector<Notice>
 // `command`: the command line that started it.
 std::string show_end(const RunPlan& plan, const std::string& command);
 
+// Preflight of what this machine must have for the plan. Throws Error(kEnvironment).
+void refuse_small_machine(const RunPlan& plan);
+
+// Throws Error(kSpec) when OUTPUT is a directory of something else: a run would replace files there.
+void refuse_foreign_output(const RunPlan& plan, const Spec& spec);
+
 // Throws ErrorList when OUTPUT holds checkpoints of a run whose model, data, global batch, ... differ from `plan`: with
 // file and line for each item. (The workers check again against the checkpoint itself.)
 void refuse_changed_identity(const RunPlan& plan, const Spec& spec);

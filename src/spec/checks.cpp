@@ -1,6 +1,7 @@
 // What contradicts itself among values that are each right, as far as it does not depend on the machine (that is
 // resolve's part).
 #include <algorithm>
+#include <filesystem>
 
 #include "spec/builder.h"
 #include "spec/data_checks.h"
@@ -47,6 +48,22 @@ void check_name(const Reader& reader, std::vector<Problem>* problems) {
   if (text.find('/') != std::string::npos || text == "." || text == "..") {
     problems->push_back(
         {{}, "name", "expected a word without slashes, got \"" + printable(text) + "\"", "paths belong in output"});
+  }
+}
+
+// Text is taken as it stands: what a shell would make of it must not become a directory of that name.
+void check_output(const Reader& reader, std::vector<Problem>* problems) {
+  const Json* output = reader.find("output");
+  if (output == nullptr) return;
+  const auto text = output->get<std::string>();
+  if (text.starts_with('~')) {
+    problems->push_back({{},
+                         "output",
+                         "~ is not expanded in a spec, got \"" + printable(text) + "\"",
+                         "write the path out, or ./" + printable(text) + " for a directory of that name"});
+  }
+  if (std::filesystem::path(text).lexically_normal() == "/") {
+    problems->push_back({{}, "output", "the root directory cannot be a run directory", "choose a directory below it"});
   }
 }
 
@@ -126,6 +143,7 @@ std::vector<Problem> check_spec(const Spec& spec) {
   std::vector<Problem> problems;
   const Reader reader(spec);
   check_name(reader, &problems);
+  check_output(reader, &problems);
   check_hosts(reader, &problems);
   check_length(reader, &problems);
   check_evaluation(reader, spec, &problems);

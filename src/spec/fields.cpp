@@ -21,8 +21,8 @@ Rows run_rows() {
        .type = Type::kPath,
        .fallback = "runs/<name>",
        .help = "Run directory: checkpoints, logs, metrics. Launching again with the same directory continues an "
-               "unfinished run. "
-               "Relative to the working directory."},
+               "unfinished run. It must be new, empty or a run's. "
+               "Relative to the working directory; ~ is not expanded."},
       {.key = "seed",
        .type = Type::kInt,
        .fallback = "1",

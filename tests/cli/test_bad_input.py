@@ -179,10 +179,11 @@ def test_output_is_read_only(tmp_path):
 
 def test_output_is_full(tmp_path):
     spec = gp.mlp_spec(tmp_path)
-    (tmp_path / "out").mkdir()
+    disk = tmp_path / "disk"
+    disk.mkdir()
     job = in_mount_namespace(
-        f"mount -t tmpfs -o size=4k,nr_inodes=16 tmpfs {tmp_path}/out; head -c 8192 /dev/zero > {tmp_path}/out/ballast || true;"
-        f"set +e; {gp.GPUTRAIN} launch {spec}; code=$?; ls {tmp_path}/out; exit $code", {})
+        f"mount -t tmpfs -o size=4k,nr_inodes=16 tmpfs {disk}; mkdir {disk}/out; head -c 8192 /dev/zero > {disk}/ballast || true;"
+        f"set +e; {gp.GPUTRAIN} launch {spec} --set output={disk}/out; code=$?; cd {disk}; ls -d ballast out/*; exit $code", {})
     assert job.code in (73, 74), job.err
     assert "No space left" in job.err or "space" in job.err, job.err
     assert job.out.split() == ["ballast"], job.out

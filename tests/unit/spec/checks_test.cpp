@@ -46,6 +46,17 @@ TEST(Checks, Evaluation) {
               ElementsAre(HasSubstr("checkpoint.keep_last: expected an integer of at least 1")));
 }
 
+TEST(Checks, OutputIsTakenAsItStands) {
+  EXPECT_THAT(problems_with({"output=~/x"}),
+              ElementsAre(HasSubstr("output: ~ is not expanded in a spec, got \"~/x\"")));
+  EXPECT_THAT(problems_with({"output=~"}), ElementsAre(HasSubstr("~ is not expanded")));
+  EXPECT_THAT(problems_with({"output=./~/x"}), IsEmpty());
+  EXPECT_THAT(problems_with({"output=a~b"}), IsEmpty());
+  for (const std::string root : {"/", "//", "/.", "/a/.."}) {
+    EXPECT_THAT(problems_with({"output=" + root}), ElementsAre(HasSubstr("output: the root directory"))) << root;
+  }
+}
+
 TEST(Checks, Hosts) {
   EXPECT_THAT(
       problems_with({"launch.hosts=[local, user@gpu-1:8]"}),

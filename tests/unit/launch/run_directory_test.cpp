@@ -1,0 +1,76 @@
+#include "launch/run_directory.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "launch/lock.h"
+#include "support/temp_dir.h"
+
+namespace gputrain {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+class RunDirectoryTest : public ::testing::Test {
+ protected:
+  RunDirectoryTest() { stdfs::create_directories(output_); }
+  void write(const std::string& name, const std::string& text) { std::ofstream(output_ + "/" + name) << text; }
+  std::string foreign() { return foreign_entry(real_file_system(), output_); }
+
+  testing::TempDir directory_;
+  std::string output_ = directory_ / "out";
+};
+
+TEST_F(RunDirectoryTest, AMissingOrEmptyDirectoryIsFree) {
+  EXPECT_EQ(foreign(), "");
+  stdfs::remove(output_);
+  EXPECT_EQ(foreign(), "");
+  std::ofstream(output_) << "a file: told when it is to be locked";
+  EXPECT_EQ(foreign(), "");
+}
+
+TEST_F(RunDirectoryTest, AFreshDiskIsFree) {
+  stdfs::create_directories(output_ + "/lost+found");
+  EXPECT_EQ(foreign(), "");
+  write("x", "");
+  EXPECT_EQ(foreign(), "x");
+}
+
+TEST_F(RunDirectoryTest, SomebodysFilesAreForeign) {
+  write("spec.yaml", "mine: 1");
+  EXPECT_EQ(foreign(), "spec.yaml");
+  write("events.jsonl", "{\"event\": 1}\n");
+  write("plan.json", "{\"resource_changes\": []}");
+  write("result.json", "{}");
+  write("lock", "a lock of something else");
+  stdfs::create_directories(output_ + "/checkpoints/epoch=3");
+  EXPECT_EQ(foreign(), "checkpoints");
+}
+
+TEST_F(RunDirectoryTest, EachOfOurFilesMakesItARuns) {
+  write("notes.txt", "of the user");
+  EXPECT_EQ(foreign(), "notes.txt");
+  write("events.jsonl", "{\"ts\":\"\",\"kind\":\"start\"}\n");
+  EXPECT_EQ(foreign(), "");
+  write("events.jsonl", "\xff torn");
+  EXPECT_EQ(foreign(), "events.jsonl");
+  write("plan.json", "{\"launch\": {}, \"train\": {}}");
+  EXPECT_EQ(foreign(), "");
+  stdfs::remove(output_ + "/plan.json");
+  stdfs::create_directories(output_ + "/checkpoints/step-00000003");
+  EXPECT_EQ(foreign(), "");
+}
+
+TEST_F(RunDirectoryTest, ALockAloneIsOursAlsoOfADeadStarter) {
+  LockOptions options;
+  options.output = output_;
+  options.self.run_id = "mine";
+  const auto lock = OutputLock::acquire(options);
+  write("spec.yaml", "written before the start event");
+  EXPECT_EQ(foreign(), "");
+}
+
+}  // namespace
+}  // namespace gputrain
