@@ -266,6 +266,7 @@ void Agent::sweep() {
 
 std::vector<pid_t> Agent::rank_pids() const {
   std::vector<pid_t> pids;
+  pids.reserve(ranks_.size());
   for (const auto& rank : ranks_) pids.push_back(rank->pid());
   return pids;
 }

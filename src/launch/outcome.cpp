@@ -94,6 +94,7 @@ std::string log_text(const Verdict& verdict) {
 std::string unkillable_text(const AttemptResult& result) {
   if (result.unkillable.empty()) return "";
   std::vector<std::string> pids;
+  pids.reserve(result.unkillable.size());
   for (const int pid : result.unkillable) pids.push_back(std::to_string(pid));
   return "still there after SIGKILL (waiting for a device or a disk?): pid " + join_words(pids) + "\n";
 }

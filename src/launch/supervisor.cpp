@@ -234,6 +234,7 @@ FailureReport& Supervisor::report(int rank, MonotonicTime now) {
 
 std::vector<FailureReport> Supervisor::reports() const {
   std::vector<FailureReport> list;
+  list.reserve(reports_.size());
   for (const auto& [key, failure] : reports_) list.push_back(failure);
   return list;
 }

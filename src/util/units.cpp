@@ -57,7 +57,7 @@ std::string format_duration(Milliseconds duration) {
 std::string format_elapsed(double seconds) {
   char buffer[64];
   if (!std::isfinite(seconds) || seconds < 0) return "-";
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (seconds < 59.95) {
     std::snprintf(buffer, sizeof buffer, "%.1fs", seconds);
   } else if (whole < 3600) {
