@@ -139,10 +139,10 @@ TEST(RecordKind, IsFoundWhereverItStands) {
   EXPECT_EQ(record_kind(R"([{"kind":"step"}])"), "");
 }
 
-}  // namespace
 TEST_F(JournalTest, APipeIsNoJournal) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   EXPECT_THROW(open(), Error);
 }
 
+}  // namespace
 }  // namespace gputrain
