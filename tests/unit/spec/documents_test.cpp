@@ -85,9 +85,9 @@ TEST(Init, DefaultsInTheExampleAreTheDefaults) {
 }
 
 TEST(ToYaml, ReadsBackToEqualSettings) {
-  std::vector<std::string> texts = {std::string(kGood), example_yaml(),
-                                    good_with("name: demo", "name: \"a: b #\\\"c\\\" \"\noutput: '~'"),
-                                    good_with("name: demo", "name: 'null'\noutput: \"-x\"")};
+  std::vector<std::string> texts = {
+      std::string(kGood), example_yaml(), good_with("name: demo", "name: \"a: b #\\\"c\\\" \""),
+      good_with("name: demo", "name: '~'"), good_with("name: demo", "name: 'null'\noutput: \"-x\"")};
   for (const auto& file : config_files()) texts.push_back(read_repo_file(file));
   for (const auto& text : texts) {
     const Spec spec = parse(text);
