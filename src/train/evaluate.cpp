@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "train/memory.h"
 #include "train/precision.h"
 #include "util/error.h"
 
@@ -45,27 +46,31 @@ std::optional<Metrics> Evaluator::run(int64_t step) {
   const std::unique_ptr<Loader> loader = make_eval_loader(parts_.source, options_.transforms, options_.loader);
   loader->seek(0, 0);
   MetricSums sums(options_.device);
-  if (!add_all(*loader, sums)) return std::nullopt;
+  if (!add_all(*loader, sums, "evaluation of step " + std::to_string(step))) return std::nullopt;
   at::Tensor total = sums.sums().cpu();
   parts_.vote.comm().all_reduce_sum(total);
   return metrics_of(total);
 }
 
-bool Evaluator::add_all(Loader& loader, MetricSums& sums) {
+bool Evaluator::add_all(Loader& loader, MetricSums& sums, const std::string& where) {
   // Equal on all ranks: those whose range is used up get empty steps.
   for (int64_t i = 0; i < loader.steps_per_epoch(); ++i) {
     if (stop_agreed()) return false;
     const std::optional<std::vector<Batch>> batches = loader.next_step();
     GP_CHECK(batches, "nobody cancels an evaluation");
     for (const Batch& batch : *batches) {
-      // Blocking: the loader fills this memory again at the next next_step(), and nothing here waits for the device.
-      const at::Tensor inputs = batch.inputs.to(options_.device);
-      const at::Tensor targets = batch.targets.to(options_.device);
-      const AutocastScope autocast(options_.precision, options_.device.type());
-      sums.add(parts_.model.forward(inputs), targets);
+      with_memory_for(batch.inputs.size(0), parts_.vote.rank(), where, [&] { add(batch, sums); });
     }
   }
   return true;
+}
+
+void Evaluator::add(const Batch& batch, MetricSums& sums) {
+  // Blocking: the loader fills this memory again at the next next_step(), and nothing here waits for the device.
+  const at::Tensor inputs = batch.inputs.to(options_.device);
+  const at::Tensor targets = batch.targets.to(options_.device);
+  const AutocastScope autocast(options_.precision, options_.device.type());
+  sums.add(parts_.model.forward(inputs), targets);
 }
 
 bool Evaluator::stop_agreed() {

@@ -1,6 +1,7 @@
 #pragma once
 // Exact evaluation on all ranks (design section 6.8).
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/loader.h"
@@ -37,7 +38,8 @@ class Evaluator {
   std::optional<Metrics> run(int64_t step);
 
  private:
-  bool add_all(Loader& loader, MetricSums& sums);
+  bool add_all(Loader& loader, MetricSums& sums, const std::string& where);
+  void add(const Batch& batch, MetricSums& sums);
   bool stop_agreed();
 
   Parts parts_;

@@ -50,6 +50,10 @@ double GradScaler::current() const {
   return enabled_ ? scale_.item<float>() : 0;
 }
 
+bool GradScaler::exhausted() const {
+  return enabled_ && current() <= options_.floor;
+}
+
 Json GradScaler::state() const {
   if (!enabled_) return Json::object();
   return {{"scale", current()}, {"growth_tracker", growth_tracker_.item<int>()}};

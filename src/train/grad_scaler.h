@@ -13,6 +13,7 @@ struct GradScalerOptions {
   double growth_factor = 2;
   double backoff_factor = 0.5;
   int64_t growth_interval = 2000;  // good steps in a row before the scale grows
+  double floor = 1;                // what overflows at this scale overflows without one
 };
 
 // Dynamic loss scaling with the semantics of torch.amp.GradScaler (scale 65536, growth x2 after 2000 good steps,
@@ -31,7 +32,9 @@ class GradScaler {
   // without unscale().
   void update(bool found_inf);
   double current() const;  // 0 when disabled
-  Json state() const;      // {scale, growth_tracker}; {} when disabled
+  // A gradient that is not finite now is none of the scale's doing: backing off further cannot help.
+  bool exhausted() const;
+  Json state() const;  // {scale, growth_tracker}; {} when disabled
   // Error(kCheckpoint) for a missing, unknown or malformed item.
   void load(const Json& state);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "util/error.h"
+#include "util/text.h"
 
 namespace gputrain {
 namespace {
@@ -89,10 +90,22 @@ LoopResult Loop::run_to_end() {
       step(agreement.samples);
     }
   }
+  check_any_update();
   // What the last step asks for depends on no clock: every rank knows it.
   const Due due = triggers_.due(position(counters().step), MonotonicTime{});
   if (!run_due(due, "last")) return end(agreed_stop());
   return end(StopReason::kNone);
+}
+
+// A scaler that skipped every step of a short run: not what anybody calls trained, and nothing to save.
+void Loop::check_any_update() const {
+  const Counters& done = parts_.state.counters;
+  if (done.updates > 0 || done.step == 0) return;
+  throw Error(ErrorKind::kNonFinite,
+              "no update was made: the loss scaler skipped all " + plural(done.step, "step") + " of this run",
+              "step " + std::to_string(done.step),
+              "train longer (each skipped step halves the scale), look for NaN or huge values in the data, or use "
+              "train.precision bf16 or fp32");
 }
 
 MonotonicTime Loop::now() const {
@@ -186,7 +199,9 @@ bool Loop::run_due(const Due& due, const std::string& why) {
       improved = note_best(*metric);
     }
   }
-  if (due.save || improved) save(metric, due.save ? why : "best");
+  // A stop during this step's evaluation saved the state as not evaluated.
+  const bool outdated = due.evaluate && saved_at_ == counters().step;
+  if (due.save || improved || outdated) save(metric, improved && !due.save ? "best" : why);
   mark_ = now();
   return true;
 }

@@ -85,6 +85,7 @@ class Loop {
   MonotonicTime now() const;
   Position position(int64_t step) const;
   LoopResult run_to_end();
+  void check_any_update() const;
   void fetch();
   Ballot ballot(int64_t step) const;
   Ballot early_ballot(int64_t step);

@@ -5,9 +5,11 @@
 
 #include "dist/collective_error.h"
 #include "train/loss.h"
+#include "train/memory.h"
 #include "train/precision.h"
 #include "util/blamed_error.h"
 #include "util/random.h"
+#include "util/text.h"
 
 namespace gputrain {
 namespace {
@@ -38,11 +40,11 @@ StepResult StepRunner::run(const std::vector<Batch>& batches, int64_t samples) {
   parts_.reducer.zero_gradients();
   const Agreement agreement = accumulate(batches, samples);
   if (hooks_.on_gradients) hooks_.on_gradients(step);
-  if (agreement.non_finite_ranks > 0 && !parts_.state.scaler.enabled()) {
-    fail_non_finite(batches, !std::isfinite(my_loss_), "the loss");
-  }
+  if (agreement.non_finite_ranks > 0 && !parts_.state.scaler.enabled()) fail_loss(batches);
   parts_.marker.enter(Phase::kOptimizer, step);
-  StepResult result = update(batches, agreement.loss_sum / static_cast<double>(samples));
+  StepResult result = update(agreement.loss_sum / static_cast<double>(samples));
+  if (result.skipped && parts_.state.scaler.exhausted()) fail_scale(batches, agreement.non_finite_ranks > 0);
+  parts_.state.scaler.update(result.skipped);
   result.next = agreement;
   result.all_reduces = parts_.reducer.all_reduce_count() - all_reduces;
   return result;
@@ -57,7 +59,8 @@ Agreement StepRunner::accumulate(const std::vector<Batch>& batches, int64_t samp
   for (size_t i = 0; i < batches.size(); ++i) {
     const bool last = i + 1 == batches.size();
     parts_.reducer.begin_micro_batch(last);
-    vote = run_micro_batch(batches[i], last, weight);
+    vote = with_memory_for(batches[i].inputs.size(0), parts_.vote.rank(), place(),
+                           [&] { return run_micro_batch(batches[i], last, weight); });
   }
   parts_.reducer.finish();
   return vote ? vote() : start_vote()();
@@ -108,20 +111,43 @@ std::function<Agreement()> StepRunner::start_vote() {
   return parts_.vote.start(ballot);
 }
 
-void StepRunner::fail_non_finite(const std::vector<Batch>& batches, bool mine, const std::string& what) {
-  const int64_t step = parts_.state.counters.step + 1;
-  std::string text;
-  if (mine) {
-    text = what + " is not finite at step " + std::to_string(step) + " on rank " + std::to_string(parts_.vote.rank()) +
-           ", samples " + describe_ids(batches);
+std::string StepRunner::place() const {
+  return "step " + std::to_string(parts_.state.counters.step + 1);
+}
+
+// Whose loss is not finite: the same on every rank. All ranks call it.
+Vote::RankText StepRunner::blame(const std::vector<Batch>& batches) {
+  std::string mine;
+  if (!std::isfinite(my_loss_)) {
+    mine = "the loss is not finite at " + place() + " on rank " + std::to_string(parts_.vote.rank()) + ", samples " +
+           describe_ids(batches);
   }
-  const Vote::RankText blamed = parts_.vote.first_text(text);
-  throw BlamedError({ErrorKind::kNonFinite, blamed.text, "step " + std::to_string(step),
+  return parts_.vote.first_text(mine);
+}
+
+void StepRunner::fail_loss(const std::vector<Batch>& batches) {
+  const Vote::RankText blamed = blame(batches);
+  throw BlamedError({ErrorKind::kNonFinite, blamed.text, place(),
                      "nothing was updated; look at these samples, lower the learning rate, or clip the gradient"},
                     blamed.rank);
 }
 
-StepResult StepRunner::update(const std::vector<Batch>& batches, double loss) {
+// A NaN among the samples looks like an overflow of the scale, and is none.
+void StepRunner::fail_scale(const std::vector<Batch>& batches, bool loss_too) {
+  const Counters& counters = parts_.state.counters;
+  std::string message = "the gradient is not finite at " + place() + " even with a loss scale of " +
+                        format_number(parts_.state.scaler.current()) + " (" + plural(counters.skipped, "step") +
+                        " skipped before it, " + plural(counters.updates, "update") + " made)";
+  Vote::RankText blamed;
+  if (loss_too) blamed = blame(batches);
+  if (loss_too) message += "; " + blamed.text;
+  throw BlamedError({ErrorKind::kNonFinite, message, place(),
+                     "nothing was updated; look for NaN or huge values in the data, or use train.precision bf16 or "
+                     "fp32"},
+                    blamed.rank);
+}
+
+StepResult StepRunner::update(double loss) {
   TrainState& state = parts_.state;
   gradients_.clear();
   for (const at::Tensor& parameter : parameters_) gradients_.push_back(parameter.grad());
@@ -132,17 +158,13 @@ StepResult StepRunner::update(const std::vector<Batch>& batches, double loss) {
   // Reduced gradients are the same bits everywhere, so every rank takes the same branch without another vote.
   // Which rank's samples made it so is lost in the sum: nobody is blamed.
   if (!state.scaler.enabled() && !std::isfinite(result.grad_norm)) {
-    throw Error(
-        ErrorKind::kNonFinite,
-        "the gradient, averaged over all ranks, is not finite at step " + std::to_string(state.counters.step + 1),
-        "step " + std::to_string(state.counters.step + 1),
-        "nothing was updated; look for huge values in the data of this step, lower the learning rate, or clip the "
-        "gradient");
+    throw Error(ErrorKind::kNonFinite, "the gradient, averaged over all ranks, is not finite at " + place(), place(),
+                "nothing was updated; look for huge values in the data of this step, lower the learning rate, or clip "
+                "the gradient");
   }
   const double factor = parts_.schedule.factor(state.counters.updates);
   result.lr = state.optimizer->base_lr() * factor;
   if (!result.skipped) state.optimizer->step(factor);
-  state.scaler.update(result.skipped);
   return result;
 }
 

@@ -53,7 +53,8 @@ class StepRunner {
   // Runs step state.counters.step + 1 on this rank's micro-batches (none = no samples). `samples` is C, over all ranks:
   // each summed loss counts W / C, which the reducer's 1 / W turns into the full batch's mean. Does not touch the
   // counters. Throws Error(kNonFinite), the same on every rank (a BlamedError for a loss) and before the update, when a
-  // loss or gradient is not finite and there is no scaler.
+  // loss or gradient is not finite and there is no scaler, or none that can back off any further; and
+  // Error(kOutOfMemory) that names the micro-batch.
   StepResult run(const std::vector<Batch>& batches, int64_t samples);
 
   // The reducer's layout in force: part of a checkpoint (it may change in the first step).
@@ -66,8 +67,11 @@ class StepRunner {
   std::function<Agreement()> run_empty();
   at::Tensor micro_batch_loss(const Batch& batch);
   std::function<Agreement()> start_vote();
-  [[noreturn]] void fail_non_finite(const std::vector<Batch>& batches, bool mine, const std::string& what);
-  StepResult update(const std::vector<Batch>& batches, double loss);
+  Vote::RankText blame(const std::vector<Batch>& batches);
+  [[noreturn]] void fail_loss(const std::vector<Batch>& batches);
+  [[noreturn]] void fail_scale(const std::vector<Batch>& batches, bool loss_too);
+  StepResult update(double loss);
+  std::string place() const;
 
   Parts parts_;
   StepOptions options_;

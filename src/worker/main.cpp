@@ -2,15 +2,14 @@
 // wire/env.h.
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 
-#include <c10/core/Allocator.h>
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
 #include "gputrain_version.h"
 #include "sys/process.h"
 #include "sys/shared_page.h"
+#include "train/memory.h"
 #include "util/blamed_error.h"
 #include "util/log.h"
 #include "wire/env.h"
@@ -73,6 +72,18 @@ void work(Channel& channel, StopSource& stop) {
   leave(static_cast<int>(exit_code(error.kind)));
 }
 
+// What no layer below gave a kind.
+Error typed(const std::exception& error) {
+  if (is_out_of_memory(error)) {
+    return out_of_memory(error, "the model, its optimizer or its data", "",
+                         "use a smaller model or train.micro_batch, or a machine with more memory");
+  }
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  if (torch == nullptr) return {ErrorKind::kInternal, error.what()};
+  log_line(LogLevel::kError, error.what());  // the stack is for the log, not for the screen
+  return {ErrorKind::kInternal, std::string("LibTorch: ") + torch->what_without_backtrace()};
+}
+
 [[noreturn]] void run() {
   StopSource stop;
   Channel channel({env::kWorkerSocketFd, take_signals(), stop, [] { leave(static_cast<int>(ExitCode::kFailed)); }});
@@ -80,16 +91,8 @@ void work(Channel& channel, StopSource& stop) {
     work(channel, stop);
   } catch (const Error& error) {
     fail(channel, error);
-  } catch (const c10::OutOfMemoryError& error) {
-    fail(channel,
-         Error(ErrorKind::kOutOfMemory, error.what_without_backtrace(), "", "use a smaller train.micro_batch"));
-  } catch (const std::bad_alloc&) {
-    fail(channel, Error(ErrorKind::kOutOfMemory, "no memory left", "", "use a smaller train.micro_batch"));
-  } catch (const c10::Error& error) {
-    log_line(LogLevel::kError, error.what());  // the stack is for the log, not for the screen
-    fail(channel, Error(ErrorKind::kInternal, std::string("LibTorch: ") + error.what_without_backtrace()));
   } catch (const std::exception& error) {
-    fail(channel, Error(ErrorKind::kInternal, error.what()));
+    fail(channel, typed(error));
   }
   leave(static_cast<int>(ExitCode::kDone));
 }

@@ -102,18 +102,13 @@ TEST(GradScaler, UnscaleThenClipThenStepEqualsAnUnscaledStep) {
   EXPECT_TRUE(at::equal(run(true), run(false)));
 }
 
-TEST(GradScaler, AnInfinityLeavesParametersAndOptimizerUntouched) {
-  GradScaler scaler(true, at::kCPU);
-  const at::Tensor p = at::tensor({5.0, 7.0}, at::kFloat).set_requires_grad(true);
-  const auto optimizer = make_optimizer({"adamw", {{"lr", 0.1}}}, {{"p", p}});
-  p.mutable_grad() = at::tensor({1.0, static_cast<double>(INFINITY)}, at::kFloat);
-  const bool found_inf = scaler.unscale({p.grad()});
-  clip_grad_norm({p.grad()}, 1.0);  // NaN everywhere by now
-  optimizer->step(1.0, at::full({}, found_inf ? 1.0 : 0.0));
-  scaler.update(found_inf);
-  EXPECT_TRUE(at::equal(p.detach(), at::tensor({5.0, 7.0}, at::kFloat)));
-  for (const auto& [name, tensor] : optimizer->state()) EXPECT_EQ(tensor.abs().sum().item<double>(), 0) << name;
-  EXPECT_EQ(scaler.current(), 32768);
+TEST(GradScaler, IsExhaustedAtAScaleOfOne) {
+  GradScaler scaler(true, at::kCPU, {.initial_scale = 4});
+  for (const bool exhausted : {false, false, true, true}) {
+    EXPECT_EQ(scaler.exhausted(), exhausted) << scaler.current();
+    bad_step(scaler);
+  }
+  EXPECT_FALSE(GradScaler(false, at::kCPU).exhausted());
 }
 
 // Trap 11: over a growth event.

@@ -1,7 +1,5 @@
-#include <atomic>
 #include <cmath>
 #include <fstream>
-#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -13,30 +11,14 @@ namespace {
 
 using testing::alone;
 using ::testing::ElementsAre;
+using testing::epochs;
 using ::testing::HasSubstr;
-using testing::KeptRecords;
 using testing::Rig;
 using testing::small_plan;
+using testing::steps;
+using testing::steps_of;
 using testing::TempDir;
-
-Every steps(int64_t count) {
-  return {Length{count, Length::Unit::kSteps}, std::nullopt};
-}
-Every epochs(int64_t count) {
-  return {Length{count, Length::Unit::kEpochs}, std::nullopt};
-}
-
-std::vector<int64_t> steps_of(const std::vector<Json>& records) {
-  std::vector<int64_t> found;
-  for (const Json& record : records) found.push_back(record.at("step").get<int64_t>());
-  return found;
-}
-
-std::vector<std::string> whys_of(const std::vector<Json>& records) {
-  std::vector<std::string> found;
-  for (const Json& record : records) found.push_back(record.at("why").get<std::string>());
-  return found;
-}
+using testing::whys_of;
 
 TEST(Loop, LogsEvaluatesAndSavesToThePlannedEnd) {
   TempDir directory;
@@ -209,123 +191,6 @@ TEST(Loop, RanksStayEqualAndTheirSamplesMakeTheWindow) {
   }
 }
 
-// A loader that has nothing more after some steps, until it is cancelled.
-class DryLoader : public Loader {
- public:
-  DryLoader(std::unique_ptr<Loader> loader, int64_t steps) : loader_(std::move(loader)), left_(steps) {}
-  int64_t steps_per_epoch() const override { return loader_->steps_per_epoch(); }
-  void seek(int64_t epoch, int64_t step) override { loader_->seek(epoch, step); }
-  bool ready() override { return left_ > 0 && loader_->ready(); }
-  int64_t next_samples() const override { return loader_->next_samples(); }
-  void cancel() override { cancelled_ = true; }
-  std::optional<std::vector<Batch>> next_step() override {
-    if (left_-- > 0) return loader_->next_step();
-    waits = true;
-    while (!cancelled_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return std::nullopt;
-  }
-  std::atomic<bool> waits{false};
-
- private:
-  std::unique_ptr<Loader> loader_;
-  int64_t left_;
-  std::atomic<bool> cancelled_{false};
-};
-
-// Rank 1 runs dry before step 4; the stop comes while it waits, and reaches only `told`.
-void stop_in_data_wait(int rank, const CommOptions& options, const std::string& output) {
-  RunPlan plan = small_plan(output);
-  const auto data = open_source(plan.data.train, "data.train");
-  LoaderOptions loading;
-  loading.shard = {rank, 2};
-  loading.global_batch = 10;
-  loading.seed = plan.seed;
-  auto dry = std::make_unique<DryLoader>(make_loader(*data, {}, loading), rank == 1 ? 3 : 100);
-  DryLoader* loader = dry.get();
-  Rig rig(plan, make_comms(options), "auto", nullptr, std::move(dry));
-  std::thread stopper([&] {
-    while (rank == 1 && !loader->waits) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (rank == 1) {
-      EXPECT_EQ(static_cast<Phase>(rig.page.phase.load()), Phase::kDataWait);
-      EXPECT_EQ(rig.page.step, 4u);
-      rig.stop.raise(StopReason::kUserStop);
-    }
-  });
-  const LoopResult result = rig.run();
-  stopper.join();
-  EXPECT_EQ(result.reason, StopReason::kUserStop);
-  EXPECT_EQ(result.step, 3);
-  EXPECT_EQ(result.saved_step, 3);
-  EXPECT_EQ(rig.state.counters.step, 3);
-}
-
-TEST(Loop, AStopReachesARankThatWaitsForData) {
-  TempDir directory;
-  EXPECT_EQ(test::run_ranks(
-                2, [&](int rank, const CommOptions& options) { stop_in_data_wait(rank, options, directory.path()); },
-                std::chrono::seconds(20)),
-            test::all_succeed(2));
-}
-
-TEST(Loop, AStopBeforeTheFirstStepStartsNothingAndSavesNothing) {
-  TempDir directory;
-  Rig rig(small_plan(directory.path()), alone());
-  rig.stop.raise(StopReason::kPreempted);
-  const LoopResult result = rig.run();
-  EXPECT_EQ(result.reason, StopReason::kPreempted);
-  EXPECT_EQ(result.step, 0);
-  EXPECT_EQ(result.saved_step, -1);
-  EXPECT_TRUE(rig.records.records.empty());
-  EXPECT_FALSE(real_file_system().exists(directory / "checkpoints"));
-}
-
-TEST(Loop, AStopWithNothingNewSavesNothing) {
-  TempDir directory;
-  RunPlan plan = small_plan(directory.path());
-  plan.train.max_steps = 3;
-  Rig(plan, alone()).run();
-  plan.train.max_steps = 9;
-  Rig rig(plan, alone());
-  rig.stop.raise(StopReason::kPreempted);
-  const LoopResult result = rig.run();
-  EXPECT_EQ(result.step, 3);
-  EXPECT_EQ(result.saved_step, 3);
-  EXPECT_TRUE(rig.records.of("checkpoint").empty());
-}
-
-// Stopped within the evaluation of step 5: the state of step 5 is saved, and the next attempt evaluates it first.
-TEST(Loop, AnInterruptedEvaluationIsMadeUpFor) {
-  TempDir directory;
-  RunPlan plan = small_plan(directory.path());
-  plan.evaluate = epochs(1);
-  {
-    Rig rig(plan, alone());
-    std::atomic<bool> done{false};
-    std::thread stopper([&] {
-      while (!done && static_cast<Phase>(rig.page.phase.load()) != Phase::kEvaluation) std::this_thread::yield();
-      rig.stop.raise(StopReason::kPreempted);
-    });
-    Hold hold;
-    hold.phase = Phase::kEvaluation;
-    hold.step = 5;
-    PhaseMarker holding(&rig.page, rig.stop, hold);
-    rig.evaluator =
-        std::make_unique<Evaluator>(Evaluator::Parts{*rig.state.model, *rig.val, rig.vote, holding, rig.stop},
-                                    EvaluateOptions{{}, rig.loader_options(), Precision::kFp32, at::kCPU});
-    const LoopResult result = rig.run();
-    done = true;
-    stopper.join();
-    EXPECT_EQ(result.reason, StopReason::kPreempted);
-    EXPECT_EQ(result.step, 5);
-    EXPECT_TRUE(rig.records.of("eval").empty());
-    EXPECT_THAT(whys_of(rig.records.of("checkpoint")), ElementsAre("stop"));
-  }
-  Rig rig(plan, alone());
-  rig.run();
-  EXPECT_THAT(steps_of(rig.records.of("eval")), ElementsAre(5, 10));
-  EXPECT_THAT(steps_of(rig.records.of("step")), ElementsAre(6, 7, 8, 9, 10));
-}
-
 TEST(Loop, AFinishedRunDoesNothing) {
   TempDir directory;
   RunPlan plan = small_plan(directory.path());
@@ -341,6 +206,28 @@ TEST(Loop, AFinishedRunDoesNothing) {
   Rig more(plan, alone());
   EXPECT_EQ(more.run().step, 15);
   EXPECT_THAT(steps_of(more.records.of("step")), ElementsAre(11, 12, 13, 14, 15));
+}
+
+// fp16 whose every step overflows: nothing was learned, so the run is not done, and no checkpoint says that it is.
+TEST(Loop, ARunWithoutAnyUpdateFails) {
+  TempDir directory;
+  RunPlan plan = small_plan(directory.path());
+  plan.train.precision = Precision::kFp16;
+  plan.train.max_steps = 4;
+  Rig rig(plan, alone());
+  rig.runner->hooks().on_gradients = [&](int64_t) {
+    at::NoGradGuard no_grad;
+    rig.state.parameters()[0].grad().view(-1)[0] = INFINITY;
+  };
+  try {
+    rig.run();
+    FAIL() << "done";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind, ErrorKind::kNonFinite);
+    EXPECT_THAT(error.message, HasSubstr("the loss scaler skipped all 4 steps"));
+  }
+  EXPECT_EQ(rig.state.counters.skipped, 4);
+  EXPECT_TRUE(rig.records.of("checkpoint").empty());
 }
 
 TEST(Loop, ResumeRefusesAnotherRun) {

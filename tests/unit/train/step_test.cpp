@@ -247,5 +247,36 @@ TEST(Step, LossScalerSkipsOnAllRanks) {
   EXPECT_EQ(test::run_ranks(2, skip_on_both_ranks, std::chrono::seconds(20)), test::all_succeed(2));
 }
 
+// Every gradient is NaN: 65536 is halved 16 times, and at 1 no scale is to blame any more.
+void run_out_of_scale(int rank, const CommOptions& options) {
+  TempDir directory;
+  RunPlan plan = small_plan(directory.path());
+  plan.train.precision = Precision::kFp16;
+  plan.train.epochs = 10;
+  const int64_t bad = SampleOrder(46, plan.seed, 3)[10 + 7];  // in step 17, on rank 1
+  Rig rig(plan, make_comms(options), "auto",
+          std::make_unique<PoisonedSource>(open_source(plan.data.train, "data.train"), bad));
+  rig.runner->hooks().on_gradients = [&](int64_t) {
+    at::NoGradGuard no_grad;
+    rig.state.parameters()[0].grad().view(-1)[0] = NAN;
+  };
+  try {
+    rig.run();
+    ADD_FAILURE() << "rank " << rank << " went on";
+  } catch (const BlamedError& error) {
+    EXPECT_EQ(error.kind, ErrorKind::kNonFinite);
+    EXPECT_THAT(error.message,
+                HasSubstr("the gradient is not finite at step 17 even with a loss scale of 1 (16 steps "
+                          "skipped before it, 0 updates made); the loss is not finite at step 17 on rank 1"));
+    EXPECT_EQ(error.culprit, 1);
+  }
+  EXPECT_EQ(rig.state.counters.step, 16);
+  EXPECT_EQ(rig.state.scaler.current(), 1);
+}
+
+TEST(Step, AScaleThatCannotFallAnyFurtherEndsTheRun) {
+  EXPECT_EQ(test::run_ranks(2, run_out_of_scale, std::chrono::seconds(60)), test::all_succeed(2));
+}
+
 }  // namespace
 }  // namespace gputrain

@@ -172,4 +172,23 @@ inline Comms alone() {
   return {make_single_comm(), make_single_comm()};
 }
 
+inline Every steps(int64_t count) {
+  return {Length{count, Length::Unit::kSteps}, std::nullopt};
+}
+inline Every epochs(int64_t count) {
+  return {Length{count, Length::Unit::kEpochs}, std::nullopt};
+}
+
+inline std::vector<int64_t> steps_of(const std::vector<Json>& records) {
+  std::vector<int64_t> found;
+  for (const Json& record : records) found.push_back(record.at("step").get<int64_t>());
+  return found;
+}
+
+inline std::vector<std::string> whys_of(const std::vector<Json>& records) {
+  std::vector<std::string> found;
+  for (const Json& record : records) found.push_back(record.at("why").get<std::string>());
+  return found;
+}
+
 }  // namespace gputrain::testing

@@ -1,0 +1,31 @@
+#pragma once
+// Running out of memory, of the host's or a GPU's, as an Error that says for what and what to do.
+#include <exception>
+#include <string>
+
+#include "util/error.h"
+
+namespace gputrain {
+
+// std::bad_alloc, c10::OutOfMemoryError, and what LibTorch throws without that type: its CPU allocator, cuBLAS.
+bool is_out_of_memory(const std::exception& error);
+
+// Error(kOutOfMemory): "no memory left for <what>: <the library's own line>".
+Error out_of_memory(const std::exception& error, const std::string& what, const std::string& where,
+                    const std::string& hint);
+
+// Runs `body`, whose passes of `micro_batch` samples on `rank` take the memory that can be saved.
+template <typename Body>
+auto with_memory_for(int64_t micro_batch, int rank, const std::string& where, Body body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    throw out_of_memory(
+        error, "a micro-batch of " + std::to_string(micro_batch) + " on rank " + std::to_string(rank), where,
+        micro_batch > 1 ? "set train.micro_batch below " + std::to_string(micro_batch) + ": same result, less memory"
+                        : "use a smaller model or input, or train.precision bf16");
+  }
+}
+
+}  // namespace gputrain
