@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "data/transforms.h"
 #include "sys/clock.h"
+#include "train/batch_norm.h"
 #include "train/exactness.h"
 #include "train/precision.h"
 #include "util/error.h"
@@ -19,10 +21,22 @@ Training::Training(Foundation base, const Parts& parts, const TraceOptions& trac
   stamp_.identity = identity_of(base_.plan);
   stamp_.data = base_.train->fingerprint();
   stamp_.exactness = exactness_of(base_.plan, base_.assign.threads, base_.device_name);
+  check_micro_batches();
   load_state();
   make_runner(trace);
   Saver::Parts saver{real_file_system(), parts_.records, parts_.marker, real_clock(), base_.assign.rank};
   saver_ = std::make_unique<Saver>(saver, checkpoint_options());
+}
+
+void Training::check_micro_batches() const {
+  const SampleSpec raw{base_.train->sample_shape(), base_.train->sample_type()};
+  const auto pipeline = make_pipeline(base_.plan.data.train_transforms, raw, {});
+  check_batch_norm(base_.plan, *base_.model,
+                   {.samples = base_.train->size(),
+                    .total_steps = total_steps_,
+                    .steps_per_epoch = loader_->steps_per_epoch(),
+                    .input_shape = pipeline->output().shape,
+                    .device = base_.device});
 }
 
 TrainState Training::make_state() const {
@@ -115,7 +129,7 @@ Json Training::ready() const {
   body["step"] = counters.step;
   body["resumed_from"] = resumed_.path;
   body["rejected"] = resumed_.rejected;
-  body["complete"] = counters.step >= total_steps_ && evaluated;
+  body["complete"] = counters.step >= total_steps_ && evaluated && counters.updates > 0;
   body["total_steps"] = total_steps_;
   body["steps_per_epoch"] = loader_->steps_per_epoch();
   body["samples"] = base_.train->size();

@@ -33,6 +33,7 @@ class Training {
 
  private:
   TrainState make_state() const;
+  void check_micro_batches() const;
   void load_state();
   void make_runner(const TraceOptions& trace);
   std::vector<std::string> notices() const;
