@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "train/optimizer_internal.h"
 #include "util/error.h"
 
 namespace gputrain {
@@ -23,7 +22,7 @@ AdamW::AdamW(const NamedArgs& args, NamedParameters parameters)
   }
 }
 
-void AdamW::step(double lr_factor, const at::Tensor& found_inf) {
+void AdamW::step(double lr_factor) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, steps;
   for (const Slot& slot : slots_) {
@@ -35,12 +34,9 @@ void AdamW::step(double lr_factor, const at::Tensor& found_inf) {
     steps.push_back(slot.step);
   }
   if (parameters.empty()) return;
-  const std::optional<at::Tensor> skip = skip_flag(found_inf);
   at::_foreach_add_(steps, 1);
   at::_fused_adamw_(parameters, gradients, exp_avgs, exp_avg_sqs, /*max_exp_avg_sqs=*/{}, steps, lr_ * lr_factor,
-                    beta1_, beta2_, weight_decay_, eps_, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{},
-                    skip);
-  if (skip) at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), *skip));
+                    beta1_, beta2_, weight_decay_, eps_, /*amsgrad=*/false, /*maximize=*/false);
 }
 
 NamedParameters AdamW::state() const {

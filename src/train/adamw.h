@@ -6,12 +6,11 @@ namespace gputrain {
 
 // Adam with decoupled weight decay over at::_fused_adamw_; equal to torch.optim.AdamW(fused=True) to the bit.
 //
-// The update counter `step` is one 0-dim float tensor for each parameter, on its device, as in PyTorch: a skipped
-// update is taken back by arithmetic on the device, so the host never waits.
+// The update counter `step` is one 0-dim float tensor for each parameter, on its device, as in PyTorch.
 class AdamW : public Optimizer {
  public:
   AdamW(const NamedArgs& args, NamedParameters parameters);  // lr, betas, eps, weight_decay
-  void step(double lr_factor, const at::Tensor& found_inf) override;
+  void step(double lr_factor) override;
   double base_lr() const override { return lr_; }
   NamedParameters state() const override;
 

@@ -18,6 +18,7 @@ Json exactness_of(const RunPlan& plan, int threads, const std::string& device) {
   exactness["threads"] = threads;
   exactness["micro_batch"] = plan.train.micro_batch;
   exactness["reducer"] = plan.reducer;
+  exactness["deterministic"] = plan.train.deterministic;
   exactness["isa"] = at::get_cpu_capability();
   exactness["device"] = device;
   exactness["torch"] = TORCH_VERSION;

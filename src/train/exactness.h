@@ -8,8 +8,8 @@
 
 namespace gputrain {
 
-// {world_size, ranks_per_host, threads, micro_batch, reducer, isa, device, torch}. Ranks per host in rank order instead
-// of host names: a checkpoint holds none. `device` is "cpu" or the GPU model's name.
+// {world_size, ranks_per_host, threads, micro_batch, reducer, deterministic, isa, device, torch}. Ranks per host in
+// rank order instead of host names: a checkpoint holds none. `device` is "cpu" or the GPU model's name.
 Json exactness_of(const RunPlan& plan, int threads, const std::string& device);
 
 // "" when equal, else "sample-exact, not bit-exact: world_size 2 -> 3, threads 1 -> 2".

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "train/adamw.h"
-#include "train/optimizer_internal.h"
 #include "train/sgd.h"
 #include "util/error.h"
 
@@ -39,11 +38,6 @@ void check_uniform(const NamedParameters& parameters) {
 }
 
 }  // namespace
-
-std::optional<at::Tensor> skip_flag(const at::Tensor& found_inf) {
-  if (!found_inf.defined()) return std::nullopt;
-  return found_inf.ne(0).to(at::kFloat);
-}
 
 std::unique_ptr<Optimizer> make_optimizer(const Named& plan, NamedParameters parameters) {
   const NamedArgs args(CatalogKind::kOptimizer, plan.name, plan.args);

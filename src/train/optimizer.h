@@ -18,9 +18,8 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   // Applies one update with lr = base_lr() * factor to the parameters, from their .grad() (parameters without one are
-  // left alone). With `found_inf` (0-dim, on the parameters' device) != 0 nothing changes, the update counter neither.
-  // Never waits for the device.
-  virtual void step(double lr_factor, const at::Tensor& found_inf = {}) = 0;
+  // left alone). Never waits for the device.
+  virtual void step(double lr_factor) = 0;
   virtual double base_lr() const = 0;
   // State by "<parameter>/<item>" (exp_avg, exp_avg_sq, step; momentum_buffer), in parameter order. The tensors
   // themselves, not copies: saving reads them, loading copies into them.

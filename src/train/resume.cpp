@@ -39,13 +39,6 @@ void broadcast_tensors(const Comms& comms, const std::vector<at::Tensor>& tensor
   if (!device.empty()) comms.gradients->broadcast_all(device, 0);
 }
 
-void broadcast_named(const Comms& comms, const Model& model) {
-  NamedTensors tensors = named_parameters_of(model);
-  const NamedTensors buffers = named_buffers_of(model);
-  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
-  broadcast_model(*comms.gradients, tensors);
-}
-
 Json rejected_of(const std::vector<Rejected>& rejected) {
   Json list = Json::array();
   for (const Rejected& one : rejected) list.push_back({{"checkpoint", one.path}, {"why", one.why}});
@@ -79,7 +72,7 @@ Resumed resume(const Comms& comms, TrainState& state, const StateStamp& now,
     if (state.scaler.enabled()) state.scaler.load(parsed.scaler);
     resumed.saved = std::move(parsed.stamp);
   }
-  broadcast_named(comms, *state.model);
+  broadcast_model(*comms.gradients, model_tensors(*state.model));
   std::vector<at::Tensor> optimizer;
   for (const auto& [name, tensor] : state.optimizer->state()) optimizer.push_back(tensor);
   broadcast_tensors(comms, optimizer);
@@ -92,7 +85,7 @@ LoadedModel load_model(const Comms& comms, const Model& model, const std::functi
     restore_model(model, checkpoint);
     return Json{{"path", checkpoint.path}, {"step", checkpoint.step}};
   });
-  broadcast_named(comms, model);
+  broadcast_model(*comms.gradients, model_tensors(model));
   return {found.at("path").get<std::string>(), found.at("step").get<int64_t>()};
 }
 

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "train/optimizer_internal.h"
 #include "util/error.h"
 
 namespace gputrain {
@@ -22,7 +21,7 @@ Sgd::Sgd(const NamedArgs& args, NamedParameters parameters)
   }
 }
 
-void Sgd::step(double lr_factor, const at::Tensor& found_inf) {
+void Sgd::step(double lr_factor) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> parameters, gradients, buffers;
   for (const Slot& slot : slots_) {
@@ -34,7 +33,7 @@ void Sgd::step(double lr_factor, const at::Tensor& found_inf) {
   if (parameters.empty()) return;
   at::_fused_sgd_(parameters, gradients, buffers, weight_decay_, momentum_, lr_ * lr_factor, /*dampening=*/0.0,
                   nesterov_,
-                  /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{}, skip_flag(found_inf));
+                  /*maximize=*/false, /*is_first_step=*/false);
 }
 
 NamedParameters Sgd::state() const {

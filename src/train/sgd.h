@@ -7,12 +7,12 @@ namespace gputrain {
 // Stochastic gradient descent over at::_fused_sgd_; equal to torch.optim.SGD(fused=True).
 //
 // PyTorch makes the momentum buffer at the first update, as a copy of the gradient. Here it exists from the start as
-// zeros and the same formula always holds (momentum * 0 + gradient), so the buffer is the whole state, a skipped first
-// update leaves it right, and a loaded one needs no flag. (Only the sign of a zero can differ.)
+// zeros and the same formula always holds (momentum * 0 + gradient), so the buffer is the whole state and a loaded one
+// needs no flag. (Only the sign of a zero can differ.)
 class Sgd : public Optimizer {
  public:
   Sgd(const NamedArgs& args, NamedParameters parameters);  // lr, momentum, nesterov, weight_decay
-  void step(double lr_factor, const at::Tensor& found_inf) override;
+  void step(double lr_factor) override;
   double base_lr() const override { return lr_; }
   NamedParameters state() const override;  // empty without momentum
 

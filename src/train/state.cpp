@@ -96,14 +96,14 @@ void copy_all(const NamedTensors& wanted, const Tensors& saved) {
   }
 }
 
+}  // namespace
+
 NamedTensors model_tensors(const Model& model) {
   NamedTensors tensors = named_parameters_of(model);
   const NamedTensors buffers = named_buffers_of(model);
   tensors.insert(tensors.end(), buffers.begin(), buffers.end());
   return tensors;
 }
-
-}  // namespace
 
 void Counters::finish_step(int64_t samples, int64_t samples_per_epoch, bool was_skipped) {
   ++step;

@@ -14,6 +14,9 @@
 
 namespace gputrain {
 
+// Parameters, then buffers: all of a model that a checkpoint holds. The tensors themselves.
+NamedTensors model_tensors(const Model& model);
+
 struct Counters {
   int64_t step = 0;              // global batches finished, skipped or not
   int64_t updates = 0;           // optimizer updates applied

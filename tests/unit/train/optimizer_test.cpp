@@ -1,4 +1,4 @@
-// Optimizers against torch.optim with fused=True, to the bit; state, skipping, loading.
+// Optimizers against torch.optim with fused=True, to the bit; state, loading.
 #include "train/optimizer.h"
 
 #include <ATen/ATen.h>
@@ -95,39 +95,6 @@ TEST_P(OptimizerGolden, StateLoadedIntoAFreshOneContinuesToTheBit) {
   for (const auto& [name, tensor] : second) {
     EXPECT_EQ(testing::to_hex(tensor), golden_.at("parameters").at(name).get<std::string>()) << name;
   }
-}
-
-// Trap 13: an update skipped first, in the middle and twice in a row leaves no trace, counters included.
-TEST_P(OptimizerGolden, SkippedUpdatesLeaveNoTrace) {
-  const NamedParameters parameters = make_parameters(type_);
-  const auto optimizer = make_optimizer(plan_, parameters);
-  const auto skip = [&] {
-    const auto parameters_before = copies(parameters), state_before = copies(optimizer->state());
-    for (const auto& [name, p] : parameters) p.mutable_grad() = at::full_like(p, INFINITY);
-    optimizer->step(1.0, at::ones({}));
-    expect_equal(parameters, parameters_before);
-    expect_equal(optimizer->state(), state_before);
-  };
-  skip();
-  train(*optimizer, parameters, 0, 2);
-  skip();
-  skip();
-  train(*optimizer, parameters, 2, 5);
-  for (const auto& [name, tensor] : parameters) {
-    EXPECT_EQ(testing::to_hex(tensor), golden_.at("parameters").at(name).get<std::string>()) << name;
-  }
-}
-
-TEST_P(OptimizerGolden, FoundInfOfZeroUpdatesAndASumOverRanksSkips) {
-  const NamedParameters parameters = make_parameters(type_), plain = make_parameters(type_);
-  const auto optimizer = make_optimizer(plan_, parameters), reference = make_optimizer(plan_, plain);
-  set_gradients(parameters, 0);
-  set_gradients(plain, 0);
-  reference->step(0.5);
-  optimizer->step(0.5, at::full({}, 3.0));  // three ranks saw an infinity
-  optimizer->step(0.5, at::zeros({}));
-  expect_equal(parameters, copies(plain));
-  expect_equal(optimizer->state(), copies(reference->state()));
 }
 
 INSTANTIATE_TEST_SUITE_P(AllRecipes, OptimizerGolden, ::testing::Range(0, 12));

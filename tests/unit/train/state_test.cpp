@@ -164,6 +164,10 @@ TEST(Exactness, SaysWhatChanged) {
   const Json saved = exactness_of(plan, 1, "cpu");
   EXPECT_EQ(exactness_notice(saved, saved), "");
   EXPECT_EQ(saved.dump().find("local"), std::string::npos) << "no host names in a checkpoint";
+  plan.train.deterministic = true;
+  EXPECT_EQ(exactness_notice(saved, exactness_of(plan, 1, "cpu")),
+            "sample-exact, not bit-exact: deterministic false -> true");
+  plan.train.deterministic = false;
   plan.launch.world_size = 3;
   plan.launch.hosts = {{"a", 2, {}, 2}, {"b", 1, {}, 2}};
   EXPECT_EQ(exactness_notice(saved, exactness_of(plan, 4, "cpu")),
