@@ -66,6 +66,18 @@ PY
   then report "$precision" yes "loss of step 60: $(loss_at "$precision" 60)"; else report "$precision" no "$(cat "$WORK/$precision.out")"; fi
 }
 
+# Every sample once, whatever the micro-batch, and what was learned shows.
+check_evaluation() {
+  if python3 - "$WORK/fp32/events.jsonl" >"$WORK/evaluation.out" 2>&1 <<'PY'
+import json, sys
+evals = [r for r in map(json.loads, open(sys.argv[1])) if r["kind"] == "eval"]
+assert [r["step"] for r in evals] == [30, 60] and all(r["samples"] == 300 for r in evals), evals
+assert evals[1]["loss"] < 2.0 and evals[1]["accuracy"] > 0.3, evals
+print("accuracy", evals[1]["accuracy"], "of 300 samples in", evals[1]["seconds"], "s")
+PY
+  then report evaluation yes "$(cat "$WORK/evaluation.out")"; else report evaluation no "$(cat "$WORK/evaluation.out")"; fi
+}
+
 check_resume() {
   train whole train.deterministic=true && train cut train.deterministic=true train.max_steps=31 && train cut train.deterministic=true &&
     [ "$(loss_at whole 60)" = "$(loss_at cut 60)" ] &&
@@ -85,17 +97,18 @@ run() {
   trap 'rm -rf "$WORK"' EXIT
   python3 - "$WORK" <<'PY'
 import random, struct, sys
-rng, n = random.Random(0), 2048
-labels = bytes(rng.randrange(10) for _ in range(n))
-pixels = bytearray()
-for label in labels:
-    image = bytearray(rng.randbytes(784))
-    for row in range(4):
-        begin = (label * 2 + row) * 28 + label * 2
-        image[begin:begin + 4] = b"\xff" * 4
-    pixels += image
-open(f"{sys.argv[1]}/images", "wb").write(struct.pack(">IIII", 0x803, n, 28, 28) + pixels)
-open(f"{sys.argv[1]}/labels", "wb").write(struct.pack(">II", 0x801, n) + labels)
+rng = random.Random(0)
+for name, n in (("train", 2048), ("val", 300)):
+    labels = bytes(rng.randrange(10) for _ in range(n))
+    pixels = bytearray()
+    for label in labels:
+        image = bytearray(rng.randbytes(784))
+        for row in range(4):
+            begin = (label * 2 + row) * 28 + label * 2
+            image[begin:begin + 4] = b"\xff" * 4
+        pixels += image
+    open(f"{sys.argv[1]}/{name}-images", "wb").write(struct.pack(">IIII", 0x803, n, 28, 28) + pixels)
+    open(f"{sys.argv[1]}/{name}-labels", "wb").write(struct.pack(">II", 0x801, n) + labels)
 PY
   cat >"$WORK/spec.yaml" <<YAML
 name: gpu-check
@@ -103,15 +116,20 @@ output: $WORK/out
 launch: {nproc_per_node: 1, backend: $backend}
 model: {name: small_cnn}
 data:
-  train: {format: idx, images: $WORK/images, labels: $WORK/labels}
-  transforms: {train: [random_horizontal_flip, to_tensor, {normalize: {mean: [0.5], std: [0.5]}}]}
+  train: {format: idx, images: $WORK/train-images, labels: $WORK/train-labels}
+  val: {format: idx, images: $WORK/val-images, labels: $WORK/val-labels}
+  transforms:
+    train: [random_horizontal_flip, to_tensor, {normalize: {mean: [0.5], std: [0.5]}}]
+    val: [to_tensor, {normalize: {mean: [0.5], std: [0.5]}}]
   pin_memory: $([ $cpu = yes ] && echo false || echo true)
 train: {max_steps: 60, global_batch: 128, micro_batch: 64}
 optimizer: {name: adamw, lr: 1e-3}
-checkpoint: {every: 30 steps}
+evaluate: {every: 30 steps}
+checkpoint: {every: 30 steps, keep_best: accuracy}
 log: {every: 1 step}
 YAML
   if train fp32; then report "$backend, one rank, fp32, pinned loader" yes "$(tail -n 1 "$WORK/fp32.out")"; else report "$backend, one rank, fp32" no "$(cat "$WORK/fp32.out")"; fi
+  check_evaluation
   check_precision bf16
   check_precision fp16
   check_resume

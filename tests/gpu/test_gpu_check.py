@@ -20,4 +20,4 @@ def test_bundle_and_run_on_the_cpu(tmp_path):
     checks = [json.loads(line) for line in done.stdout.splitlines()]
     print(done.stdout)
     assert done.returncode == 0 and all(check["ok"] for check in checks), done.stdout + done.stderr
-    assert len(checks) == 5
+    assert len(checks) == 6

@@ -36,7 +36,8 @@ TEST(BackendRegistry, AForeignLibraryIsRefused) {
   EXPECT_THAT(error.message, HasSubstr("is not gputrain's CUDA back end"));
 }
 
-// Where the CUDA library was built: it loads, or names the CUDA library that this machine lacks.
+// Where the CUDA library was built: it loads, or names the CUDA library that this machine lacks. A build without CUDA
+// (GPUTRAIN_CUDA=OFF, or AUTO without its headers) has nothing to load: that is what the skip says.
 TEST(BackendRegistry, TheBuiltLibraryLoadsOrNamesWhatIsMissing) {
   const std::string path = std::string(GPUTRAIN_BINARY_DIR) + "/libgputrain_cuda.so";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "built without CUDA";
