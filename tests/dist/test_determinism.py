@@ -122,3 +122,21 @@ def test_resume_from_a_path(tmp_path):
     assert job.code == 0, job.err
     assert [record["step"] for record in gp.events(tmp_path / "other", "step")] == [3, 4]
     assert gp.checkpoint_files(tmp_path / "other")["model.safetensors"] == gp.checkpoint_files(tmp_path / "out", 4)["model.safetensors"]
+
+
+def test_a_stop_in_the_last_evaluation_is_made_up_for_once(tmp_path):
+    spec = gp.mlp_spec(tmp_path, samples=64, val=20, train="epochs: 1, global_batch: 16")
+    once = tmp_path / "held"
+    job = gp.Job(gp.GPUTRAIN, "launch", spec, env={"GPUTRAIN_INTERNAL_HOLD": "evaluation@4", "GPUTRAIN_INTERNAL_HOLD_RANK": "0",
+                                                   "GPUTRAIN_INTERNAL_HOLD_ONCE": str(once)})
+    gp.wait_until(once.exists, what="the hold")
+    job.process.terminate()
+    job.finish()
+    assert job.code == 75 and gp.checkpoints(tmp_path / "out") == [4], job.err
+    assert gp.events(tmp_path / "out", "eval") == []
+    job = gp.launch(spec)
+    assert job.code == 0 and [record["step"] for record in gp.events(tmp_path / "out", "eval")] == [4], job.err
+    before = gp.tree(tmp_path / "out")
+    job = gp.launch(spec)
+    assert job.code == 0 and "already complete at step 4" in job.err, job.err
+    assert gp.tree(tmp_path / "out") == before

@@ -16,12 +16,12 @@ TEST(SpecChanges, AreNamedByTheKeysThatPeopleWrite) {
   EXPECT_EQ(changes,
             Json::array({{{"key", "data.transforms.train"},
                           {"from", Json::array()},
-                          {"to", Json::array({Json{{"name", "random_horizontal_flip"}, {"args", Json::object()}}})}},
+                          {"to", Json::array({Json{{"name", "random_horizontal_flip"}, {"args", {{"p", 0.5}}}}})}},
                          {{"key", "optimizer.lr"}, {"from", 0.001}, {"to", 0.5}},
                          {{"key", "log.every"}, {"from", "5 steps"}, {"to", "1 epoch"}}}));
-  EXPECT_EQ(
-      changes_text(changes),
-      "data.transforms.train [] -> [random_horizontal_flip], optimizer.lr 0.001 -> 0.5, log.every 5 steps -> 1 epoch");
+  EXPECT_EQ(changes_text(changes),
+            "data.transforms.train [] -> [{random_horizontal_flip: {p: 0.5}}], optimizer.lr 0.001 -> 0.5, log.every 5 "
+            "steps -> 1 epoch");
 }
 
 TEST(SpecChanges, AnotherOptimizerBringsAndTakesArguments) {
