@@ -34,7 +34,7 @@ TEST_F(ControllerTest, RunsToTheEnd) {
   EXPECT_EQ(start["run_id"].get<std::string>().size(), 16u);
   EXPECT_EQ(events("end")[0]["exit_code"], 0);
   EXPECT_EQ(sink(), "record start\nrecord step\nrecord step\nrecord step\nrecord checkpoint\nrecord end\n");
-  EXPECT_EQ(testing::read_text(output_ + "/spec.yaml"), "name: test\n");
+  EXPECT_EQ(testing::read_text(output_ + "/spec.yaml"), options_.spec_text);
   EXPECT_EQ(Json::parse(testing::read_text(output_ + "/plan.json")), to_json(options_.plan));
   EXPECT_TRUE(exists("logs/attempt-0001/rank-00001.log"));
   EXPECT_FALSE(exists("lock"));
