@@ -65,6 +65,7 @@ std::string every_text(const Every& every) {
 // What "auto" became.
 std::string decided_text(const RunPlan& plan, const std::string& key) {
   std::vector<std::string> slots;
+  slots.reserve(plan.launch.hosts.size());
   for (const auto& host : plan.launch.hosts) slots.push_back(std::to_string(host.slots));
   if (key == "launch.nproc_per_node") return join(slots, ", ");
   if (key == "launch.backend") return std::string(to_string(plan.launch.backend));
