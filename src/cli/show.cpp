@@ -65,6 +65,14 @@ std::string evaluation_text(const Json& record) {
   return text;
 }
 
+// The limit that ended the run, doubled: "train.epochs=10".
+std::string twice_as_long(const TrainPlan& train, const Json& checkpoint) {
+  const int64_t step = checkpoint.is_object() ? checkpoint.value("step", int64_t{0}) : 0;
+  if (train.max_steps && (!train.epochs || step >= *train.max_steps))
+    return "train.max_steps=" + std::to_string(2 * *train.max_steps);
+  return train.epochs ? "train.epochs=" + std::to_string(2 * *train.epochs) : "";
+}
+
 }  // namespace
 
 std::string show_end(const RunPlan& plan, const std::string& command) {
@@ -78,9 +86,8 @@ std::string show_end(const RunPlan& plan, const std::string& command) {
   }
   if (facts.checkpoint.is_object()) rows.push_back({"  checkpoint", facts.checkpoint.value("path", "")});
   rows.push_back({"  logs", plan.output + "/logs, records in " + plan.output + "/events.jsonl"});
-  if (plan.train.epochs) {
-    rows.push_back({"  continue", command + " --set train.epochs=" + std::to_string(2 * *plan.train.epochs)});
-  }
+  const std::string longer = twice_as_long(plan.train, facts.checkpoint);
+  if (!longer.empty()) rows.push_back({"  continue", command + " --set " + longer});
   return render_table(rows);
 }
 
@@ -111,8 +118,8 @@ void refuse_foreign_output(const RunPlan& plan, const Spec& spec) {
   const std::string entry = foreign_entry(real_file_system(), plan.output);
   if (entry.empty()) return;
   throw spec.error_at("output",
-                      "the directory is neither empty nor a run's: " + plan.output + " has " + printable(entry),
-                      ErrorKind::kSpec, "choose a new or empty directory: a run writes and replaces files there");
+                      "the directory is not a run's: " + printable(entry) + " in " + plan.output + " would be replaced",
+                      ErrorKind::kSpec, "choose a new or empty directory");
 }
 
 void refuse_changed_identity(const RunPlan& plan, const Spec& spec) {

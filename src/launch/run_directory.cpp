@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -13,6 +14,8 @@
 
 namespace gputrain {
 namespace {
+
+constexpr const char* kReplaced[] = {"checkpoints", "events.jsonl", "plan.json", "result.json", "spec.yaml"};
 
 bool has_lock(const std::string& output) {
   try {
@@ -43,11 +46,11 @@ bool has_checkpoints(FileSystem& fs, const std::string& output) {
 std::string foreign_entry(FileSystem& fs, const std::string& output) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(output, ignored)) return "";  // what else it may be is told when it is locked
-  auto names = fs.list(output);
-  std::erase(names, "lost+found");  // of a disk that was made for the run
-  const bool ours = names.empty() || has_lock(output) || has_events(fs, output) || has_plan(fs, output) ||
+  const auto names = fs.list(output);
+  const auto replaced = std::find_first_of(names.begin(), names.end(), std::begin(kReplaced), std::end(kReplaced));
+  const bool ours = replaced == names.end() || has_lock(output) || has_events(fs, output) || has_plan(fs, output) ||
                     has_checkpoints(fs, output);
-  return ours ? "" : names.front();
+  return ours ? "" : *replaced;
 }
 
 }  // namespace gputrain

@@ -5,8 +5,9 @@
 
 namespace gputrain {
 
-// The name of something in `output` when the directory is no run's: it is not empty, and has neither our lock nor our
-// plan, events or checkpoints. Else "", also when there is no such directory.
+// The name of something in `output` that a run would replace and that no run of ours wrote: the directory has neither
+// our lock nor our plan, events or checkpoints. Else "". What a run does not touch (a scheduler's log, data) may stand
+// there.
 std::string foreign_entry(FileSystem& fs, const std::string& output);
 
 }  // namespace gputrain

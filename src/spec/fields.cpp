@@ -314,7 +314,8 @@ Rows record_rows() {
       {.key = "log.every",
        .type = Type::kEvery,
        .fallback = "auto",
-       .help = "How often a step is reported. auto: every step without a GPU, else once a second.",
+       .help = "How often a step is reported. auto: every step without a GPU, else once a second. events.jsonl has "
+               "every report, the console at most one a second.",
        .words = {"auto"}},
   };
 }

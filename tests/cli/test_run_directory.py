@@ -90,7 +90,7 @@ def test_a_launch_that_is_ended_while_it_watches_a_lock_leaves_nothing(tmp_path)
     assert gp.tree(out) == before
 
 
-@pytest.mark.parametrize("name", ["spec.yaml", "result.json", "train.csv"])
+@pytest.mark.parametrize("name", ["spec.yaml", "result.json", "plan.json"])
 def test_somebodys_directory_is_not_overwritten(tmp_path, name):
     spec = gp.mlp_spec(tmp_path)
     (tmp_path / "out").mkdir()
@@ -100,6 +100,14 @@ def test_somebodys_directory_is_not_overwritten(tmp_path, name):
         refused(gp.launch(spec, *args, env=FAKE), 64, f"{spec}:2:", "output", name, "choose a new or empty directory")
     assert gp.tree(tmp_path / "out") == before
     assert gp.launch(spec, "--smoke", env=FAKE).code == 0
+
+
+def test_a_scheduler_may_write_its_log_beside_the_run(tmp_path):
+    spec = gp.mlp_spec(tmp_path)
+    (tmp_path / "out/logs").mkdir(parents=True)
+    (tmp_path / "out/logs/slurm-17.out").write_text("mine")
+    assert gp.launch(spec, env=FAKE).code == 0
+    assert (tmp_path / "out/logs/slurm-17.out").read_text() == "mine"
 
 
 @pytest.mark.parametrize("output, words", [("~/x", "~ is not expanded"), ("/", "root directory"), ("/tmp/..", "root directory")])

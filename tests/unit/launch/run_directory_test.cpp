@@ -31,11 +31,11 @@ TEST_F(RunDirectoryTest, AMissingOrEmptyDirectoryIsFree) {
   EXPECT_EQ(foreign(), "");
 }
 
-TEST_F(RunDirectoryTest, AFreshDiskIsFree) {
-  stdfs::create_directories(output_ + "/lost+found");
+TEST_F(RunDirectoryTest, WhatARunDoesNotReplaceMayStandThere) {
+  for (const char* name : {"lost+found", "logs"}) stdfs::create_directories(output_ + "/" + name);
+  write("slurm-17.out", "a scheduler's");
+  write("spec.yml", "");
   EXPECT_EQ(foreign(), "");
-  write("x", "");
-  EXPECT_EQ(foreign(), "x");
 }
 
 TEST_F(RunDirectoryTest, SomebodysFilesAreForeign) {
@@ -50,8 +50,8 @@ TEST_F(RunDirectoryTest, SomebodysFilesAreForeign) {
 }
 
 TEST_F(RunDirectoryTest, EachOfOurFilesMakesItARuns) {
-  write("notes.txt", "of the user");
-  EXPECT_EQ(foreign(), "notes.txt");
+  write("result.json", "of the user");
+  EXPECT_EQ(foreign(), "result.json");
   write("events.jsonl", "{\"ts\":\"\",\"kind\":\"start\"}\n");
   EXPECT_EQ(foreign(), "");
   write("events.jsonl", "\xff torn");
