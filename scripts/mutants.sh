@@ -40,7 +40,8 @@ mutant "W left out of the loss scale" src/train/step_runner.cpp 'static_cast<dou
 mutant "a rank's seed is dropped" src/train/step_runner.cpp 'RandomDomain::kDropout, options_.seed, rank,' 'RandomDomain::kDropout, options_.seed, 0 * rank,' \
   tests/dist/test_gradients.py::test_dropout_differs_by_rank
 mutant "the last window's divisor is the full one" src/train/step_runner.cpp '/ static_cast<double>(samples);' \
-  '/ static_cast<double>([samples] { static int64_t full = 0; return full = std::max(full, samples); }());' $same
+  '/ static_cast<double>([samples] { static int64_t full = 0; return full = std::max(full, samples); }());' \
+  tests/dist/test_gradients.py::test_each_gradient_is_the_mean_over_the_windows_own_samples
 
 echo "$planted mutants, $survivors survived"
 [ $survivors -eq 0 ]
