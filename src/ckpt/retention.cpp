@@ -22,16 +22,26 @@ struct Survey {
   std::vector<std::string> warnings;
 };
 
+// Does the next best copy of the same step follow?
+bool has_twin(const std::vector<Candidate>& candidates, size_t i) {
+  return i + 1 < candidates.size() && candidates[i + 1].step == candidates[i].step;
+}
+
 Survey survey(FileSystem& fs, const std::string& directory, int64_t saved_step) {
   Survey result;
-  for (const Candidate& candidate : list_candidates(fs, directory)) {
+  const std::vector<Candidate> candidates = list_candidates(fs, directory);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& candidate = candidates[i];
     if (candidate.step > saved_step) continue;
     if (!result.verified.empty() && result.verified.back().step == candidate.step) {
       result.useless.push_back(candidate.path);
       continue;
     }
     try {
-      const CheckpointHead head = read_checkpoint_head(fs, candidate.path, candidate.step);
+      // Of two copies of a step one goes, so the one that stays is rehashed. The saved step's was, a moment ago.
+      const bool rehash = candidate.step != saved_step && has_twin(candidates, i);
+      const CheckpointHead head = rehash ? verify_checkpoint(fs, candidate.path, candidate.step)
+                                         : read_checkpoint_head(fs, candidate.path, candidate.step);
       result.verified.push_back({candidate.step, head.state.metric});
       result.kept_if_step_is.push_back(candidate);
     } catch (const Error& error) {

@@ -206,7 +206,8 @@ Rows train_rows() {
        .type = Type::kInt,
        .fallback = "auto",
        .unit = "samples",
-       .help = "Samples of one forward and backward pass on one rank; less memory, same result. auto: the rank's whole "
+       .help = "Samples of one forward and backward pass on one rank; less memory, the same global batch. auto: the "
+               "rank's whole "
                "share.",
        .on_resume = may_change,
        .words = {"auto"},

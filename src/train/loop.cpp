@@ -100,7 +100,7 @@ LoopResult Loop::run_to_end() {
 // A scaler that skipped every step of a short run: not what anybody calls trained, and nothing to save.
 void Loop::check_any_update() const {
   const Counters& done = parts_.state.counters;
-  if (done.updates > 0 || done.step == 0) return;
+  if (!options_.needs_update || done.updates > 0 || done.step == 0) return;
   throw Error(ErrorKind::kNonFinite,
               "no update was made: the loss scaler skipped all " + plural(done.step, "step") + " of this run",
               "step " + std::to_string(done.step),
@@ -199,9 +199,9 @@ bool Loop::run_due(const Due& due, const std::string& why) {
       improved = note_best(*metric);
     }
   }
-  // A stop during this step's evaluation saved the state as not evaluated.
+  // This step was saved as not evaluated: by a stop during its evaluation, or before the clock made one due.
   const bool outdated = due.evaluate && saved_at_ == counters().step;
-  if (due.save || improved || outdated) save(metric, improved && !due.save ? "best" : why);
+  if (due.save || improved || outdated) save(metric, due.save ? why : improved ? "best" : "evaluated");
   mark_ = now();
   return true;
 }

@@ -21,8 +21,8 @@ Training::Training(Foundation base, const Parts& parts, const TraceOptions& trac
   stamp_.identity = identity_of(base_.plan);
   stamp_.data = base_.train->fingerprint();
   stamp_.exactness = exactness_of(base_.plan, base_.assign.threads, base_.device_name);
-  check_micro_batches();
   load_state();
+  if (state_.counters.step < total_steps_) check_micro_batches();
   make_runner(trace);
   Saver::Parts saver{real_file_system(), parts_.records, parts_.marker, real_clock(), base_.assign.rank};
   saver_ = std::make_unique<Saver>(saver, checkpoint_options());
@@ -150,6 +150,7 @@ LoopOptions Training::loop_options() const {
   // A checkpoint of another directory (--resume PATH) is not one of this run yet.
   const std::string ours = plan.output + "/checkpoints/";
   if (resumed_.saved && resumed_.path.rfind(ours, 0) == 0) options.saved_at = state_.counters.step;
+  options.needs_update = !plan.smoke;
   options.stamp = stamp_;
   return options;
 }

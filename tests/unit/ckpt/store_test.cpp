@@ -1,4 +1,5 @@
 // Saving: what is written, what is kept, what happens when it cannot be.
+#include <filesystem>
 #include <limits>
 
 #include "ckpt/checkpoint.h"
@@ -85,6 +86,18 @@ TEST_F(StoreTest, ADamagedStepIsReplaced) {
   save(5);
   expect_tiny(load_checkpoint(fs_, at(5)), 5);
   EXPECT_THAT(names(), ElementsAre("step-00000004", "step-00000005"));
+}
+
+// As a crash between the two renames of a replacement leaves it, and damage after that.
+TEST_F(StoreTest, TheGoodOneOfTwoCopiesStays) {
+  for (const bool damaged : {true, false}) {
+    save(4);
+    std::filesystem::copy(at(4), options_.directory + "/.replaced-step-00000004-1");
+    if (damaged) damage(at(4, "model.safetensors"));
+    save(5);
+    EXPECT_THAT(names(), ElementsAre(damaged ? ".replaced-step-00000004-1" : "step-00000004", "step-00000005"));
+    fs_.remove_all(options_.directory);
+  }
 }
 
 TEST_F(StoreTest, PhasesAndFenceComeInOrderWithTheFilesInPlace) {

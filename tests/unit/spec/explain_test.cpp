@@ -14,8 +14,8 @@ TEST(Explain, AKeySaysTypeDefaultHelpAndResume) {
   EXPECT_EQ(explain("train.micro_batch"),
             "train.micro_batch: auto or an integer of at least 1 (samples)\n"
             "  default: auto\n"
-            "  Samples of one forward and backward pass on one rank; less memory, same result. auto: the rank's\n"
-            "  whole share.\n"
+            "  Samples of one forward and backward pass on one rank; less memory, the same global batch. auto:\n"
+            "  the rank's whole share.\n"
             "  may change when a run is continued; the change is listed\n");
   EXPECT_EQ(explain("train.micro-batch"), explain("train.micro_batch"));
 }

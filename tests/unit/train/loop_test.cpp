@@ -13,6 +13,8 @@ using testing::alone;
 using ::testing::ElementsAre;
 using testing::epochs;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::Rig;
 using testing::small_plan;
 using testing::steps;
@@ -150,6 +152,63 @@ TEST(Loop, ResumesToTheBitOnTwoAndThreeRanks) {
   }
 }
 
+// Says on one rank, in every other step, that the next batch is not there yet.
+class LateLoader : public Loader {
+ public:
+  LateLoader(std::unique_ptr<Loader> loader, bool late) : loader_(std::move(loader)), late_(late) {}
+  int64_t steps_per_epoch() const override { return loader_->steps_per_epoch(); }
+  void seek(int64_t epoch, int64_t step) override { loader_->seek(epoch, step); }
+  bool ready() override { return !(late_ && ++asked_ % 2 == 1); }
+  int64_t next_samples() const override { return loader_->next_samples(); }
+  void cancel() override { loader_->cancel(); }
+  std::optional<std::vector<Batch>> next_step() override { return loader_->next_step(); }
+
+ private:
+  std::unique_ptr<Loader> loader_;
+  bool late_;
+  int asked_ = 0;
+};
+
+// The last rank's batches are late; saves and evaluations go by rank 0's clock, which takes 25 s a step.
+void run_late(int rank, const CommOptions& options, const std::string& output) {
+  const Comms comms = make_comms(options);
+  std::string on_time;
+  for (const bool late : {false, true}) {
+    RunPlan plan = small_plan(output + (late ? "/late" : "/on_time"));
+    plan.evaluate.duration = Milliseconds(90000);
+    plan.checkpoint.every.duration = Milliseconds(60000);
+    const auto data = open_source(plan.data.train, "data.train");
+    LoaderOptions loading;
+    loading.shard = {rank, options.world_size};
+    loading.global_batch = 10;
+    loading.seed = plan.seed;
+    const bool mine = late && rank == options.world_size - 1;
+    Rig rig(plan, comms, "auto", nullptr, std::make_unique<LateLoader>(make_loader(*data, {}, loading), mine));
+    rig.runner->hooks().on_gradients = [&](int64_t) { rig.clock.advance(std::chrono::seconds(25)); };
+    const LoopResult result = rig.run();
+    EXPECT_EQ(result.step, 10);
+    if (late) {
+      EXPECT_EQ(rig.hash(), on_time);
+    }
+    on_time = rig.hash();
+    if (rank == 0) {
+      EXPECT_THAT(steps_of(rig.records.of("step")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+      EXPECT_THAT(steps_of(rig.records.of("eval")), Not(IsEmpty()));
+      EXPECT_GE(rig.records.of("checkpoint").size(), 3u);
+    }
+  }
+}
+
+TEST(Loop, ALateBatchCostsAVoteAndChangesNothing) {
+  for (const int world : {2, 3}) {
+    TempDir directory;
+    EXPECT_EQ(test::run_ranks(
+                  world, [&](int rank, const CommOptions& options) { run_late(rank, options, directory.path()); },
+                  std::chrono::seconds(20)),
+              test::all_succeed(world));
+  }
+}
+
 // At any world size the windows are the same samples, each rank's parameters the same bits.
 TEST(Loop, RanksStayEqualAndTheirSamplesMakeTheWindow) {
   for (const int world : {1, 2, 3}) {
@@ -228,6 +287,22 @@ TEST(Loop, ARunWithoutAnyUpdateFails) {
   }
   EXPECT_EQ(rig.state.counters.skipped, 4);
   EXPECT_TRUE(rig.records.of("checkpoint").empty());
+}
+
+// Three steps may be fewer than a scale needs to settle.
+TEST(Loop, ASmokeRunMayEndBeforeItsScaleFits) {
+  TempDir directory;
+  RunPlan plan = small_plan(directory.path());
+  plan.smoke = true;
+  plan.train.precision = Precision::kFp16;
+  plan.train.max_steps = 3;
+  Rig rig(plan, alone());
+  rig.runner->hooks().on_gradients = [&](int64_t) {
+    at::NoGradGuard no_grad;
+    rig.state.parameters()[0].grad().view(-1)[0] = INFINITY;
+  };
+  EXPECT_EQ(rig.run().step, 3);
+  EXPECT_EQ(rig.state.counters.skipped, 3);
 }
 
 TEST(Loop, ResumeRefusesAnotherRun) {

@@ -38,7 +38,7 @@ TEST(Memory, TheCpuAllocatorsFailureIsNamedWithItsMicroBatch) {
       "allocate " +
           std::to_string(kTooMuch) + " bytes. Error code 12 (Cannot allocate memory)");
   EXPECT_EQ(error.where, "step 3");
-  EXPECT_EQ(error.hint, "set train.micro_batch below 64: same result, less memory");
+  EXPECT_EQ(error.hint, "set train.micro_batch below 64: less memory, the same global batch");
 }
 
 TEST(Memory, OtherWaysToRunOutAreKnown) {

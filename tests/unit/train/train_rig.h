@@ -122,6 +122,7 @@ struct Rig {
 
   LoopOptions loop_options() const {
     LoopOptions options;
+    options.needs_update = !plan.smoke;
     options.triggers = {plan.log, plan.evaluate, plan.checkpoint.every, total, loader->steps_per_epoch()};
     options.samples_per_epoch = train->size();
     if (plan.data.tail == Tail::kDrop) options.samples_per_epoch = loader->steps_per_epoch() * plan.train.global_batch;
