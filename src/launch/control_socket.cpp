@@ -11,6 +11,7 @@
 #include "launch/fnv.h"
 #include "sys/clock.h"
 #include "sys/files.h"
+#include "sys/process.h"
 #include "sys/sockets.h"
 #include "util/error.h"
 #include "util/foreign_json.h"
@@ -49,10 +50,15 @@ std::string read_line(int fd) {
   return text;
 }
 
+// Begins the names of the sockets that this host has made since its boot.
+std::string host_prefix() {
+  return fnv_hex(host_name() + boot_id()).substr(0, 8) + "-";
+}
+
 }  // namespace
 
 std::string control_socket_path(const std::string& control_directory, const std::string& output) {
-  return control_directory + "/" + fnv_hex(output) + ".sock";
+  return control_directory + "/" + host_prefix() + fnv_hex(output) + ".sock";
 }
 
 ControlSocket::ControlSocket(EventLoop& loop, std::string path, Handler handler)
@@ -65,7 +71,9 @@ ControlSocket::ControlSocket(EventLoop& loop, std::string path, Handler handler)
   const std::filesystem::path directory = std::filesystem::path(path_).parent_path();
   std::error_code ignored;
   if (std::filesystem::create_directories(directory, ignored)) ::chmod(directory.c_str(), 0700);
-  remove_dead_sockets(directory);
+  // Until it listens: another launch's sweep would take a name that is bound just now for a dead run's.
+  const UniqueFd lock = lock_directory(directory);
+  remove_dead_sockets(directory, host_prefix());
   ::unlink(path_.c_str());
   listener_ = unix_listen(path_);
   set_nonblocking(listener_.get());

@@ -17,7 +17,7 @@
 namespace gputrain {
 
 // The socket's path for a run: short (the system's limit is 108 bytes), the same for each launch of the same output
-// directory.
+// directory on this host until it boots again. The control directory may be shared between hosts.
 std::string control_socket_path(const std::string& control_directory, const std::string& output);
 
 class ControlSocket {
@@ -25,8 +25,8 @@ class ControlSocket {
   using Handler = std::function<Json(const Json& request)>;
 
   // Listens; the directory is made (0700) when missing, and a socket left there by a dead run is replaced (the caller
-  // holds the run's lock), sockets of other dead runs are removed. Throws Error(kEnvironment). The file is removed by
-  // the destructor.
+  // holds the run's lock), sockets of this host's other dead runs are removed. Throws Error(kEnvironment). The file is
+  // removed by the destructor.
   ControlSocket(EventLoop& loop, std::string path, Handler handler);
   ~ControlSocket();
   ControlSocket(const ControlSocket&) = delete;

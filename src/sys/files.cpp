@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "util/error.h"
@@ -66,6 +67,15 @@ FileId file_id(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return {};
   return {status.st_dev, status.st_ino};
+}
+
+UniqueFd lock_directory(const std::string& path) {
+  UniqueFd fd = open_file(path, O_RDONLY | O_DIRECTORY);
+  int result = -1;
+  do result = fd ? ::flock(fd.get(), LOCK_EX) : -1;
+  while (result != 0 && fd && errno == EINTR);
+  if (result != 0) fd.reset();
+  return fd;
 }
 
 void set_nonblocking(int fd) {

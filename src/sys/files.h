@@ -25,6 +25,10 @@ struct FileId {
 FileId file_id(int fd);                   // zeros when it cannot be told
 FileId file_id(const std::string& path);  // of a symbolic link itself
 
+// Waits for a flock on the directory, held until the descriptor is closed; empty where that cannot be had (no such
+// directory, a file system without flock).
+UniqueFd lock_directory(const std::string& path);
+
 void set_nonblocking(int fd);
 
 }  // namespace gputrain

@@ -54,6 +54,16 @@ int bound_port(int fd) {
                                            : reinterpret_cast<sockaddr_in&>(bound).sin_port);
 }
 
+void remove_if_dead(const std::string& path) {
+  constexpr time_t kYoung = 60;
+  struct stat status {};
+  if (path.size() > kMaxUnixPath || lstat(path.c_str(), &status) != 0) return;
+  if (!S_ISSOCK(status.st_mode) || status.st_uid != geteuid() || time(nullptr) - status.st_mtime < kYoung) return;
+  // Not blocking: a listener with a full queue is alive.
+  const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd && try_connect(fd.get(), unix_address(path)) == ECONNREFUSED) unlink(path.c_str());
+}
+
 }  // namespace
 
 std::pair<UniqueFd, UniqueFd> unix_socket_pair() {
@@ -98,17 +108,12 @@ UniqueFd unix_listen(const std::string& path) {
   return fd;
 }
 
-void remove_dead_sockets(const std::string& directory) {
-  constexpr time_t kYoung = 60;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
-    const std::string path = entry.path();
-    struct stat status {};
-    if (!path.ends_with(".sock") || path.size() > kMaxUnixPath || lstat(path.c_str(), &status) != 0) continue;
-    if (!S_ISSOCK(status.st_mode) || status.st_uid != geteuid() || time(nullptr) - status.st_mtime < kYoung) continue;
-    // Not blocking: a listener with a full queue is alive.
-    const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (fd && try_connect(fd.get(), unix_address(path)) == ECONNREFUSED) unlink(path.c_str());
+void remove_dead_sockets(const std::string& directory, const std::string& prefix) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (name.starts_with(prefix) && name.ends_with(".sock")) remove_if_dead(entry->path());
   }
 }
 

@@ -22,9 +22,11 @@ TcpListener tcp_listen(const std::string& address, int port = 0);
 // listens on is replaced; a live one is an Error.
 UniqueFd unix_listen(const std::string& path);
 UniqueFd unix_connect(const std::string& path);
-// Removes the directory's "*.sock" files of this user that nobody listens on (killed programs leave them). Those of the
-// last minute stay: a socket exists a moment before somebody listens. Never throws.
-void remove_dead_sockets(const std::string& directory);
+// Removes the directory's "PREFIX*.sock" files of this user that nobody listens on (killed programs leave them); what
+// cannot be read or removed stays. Another machine's live socket looks dead from here: the prefix must be this one's
+// own. The caller keeps others from listening there meanwhile (lock_directory): one who binds a dead name between the
+// look and the removal would lose its socket. Those of the last minute stay, for programs that do not lock.
+void remove_dead_sockets(const std::string& directory, const std::string& prefix);
 // The next waiting connection; empty when there is none (a non-blocking listener) or the peer has gone already.
 UniqueFd accept_connection(int listener);
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "support/temp_dir.h"
+#include "sys/files.h"
 #include "sys/sockets.h"
 #include "util/error.h"
 
@@ -99,13 +100,13 @@ TEST(ControlSocketPath, IsShortAndTheSameForTheSameRun) {
   const std::string deep = "/" + std::string(300, 'x');
   EXPECT_EQ(control_socket_path("/tmp/g", deep), control_socket_path("/tmp/g", deep));
   EXPECT_NE(control_socket_path("/tmp/g", deep), control_socket_path("/tmp/g", deep + "y"));
-  EXPECT_EQ(control_socket_path("/tmp/g", deep).size(), 6 + 1 + 16 + 5u);
+  EXPECT_EQ(control_socket_path("/tmp/g", deep).size(), 6 + 1 + 8 + 1 + 16 + 5u);
 }
 
 TEST(ControlSocketErrors, ALongDirectoryIsRefusedWithARemedy) {
   EventLoop loop;
   try {
-    ControlSocket(loop, control_socket_path("/tmp/" + std::string(100, 'x'), "/a"), nullptr);
+    const ControlSocket socket(loop, control_socket_path("/tmp/" + std::string(100, 'x'), "/a"), nullptr);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind, ErrorKind::kEnvironment);
@@ -135,18 +136,36 @@ TEST(ControlSocketErrors, ADeadRunsSocketIsReplaced) {
 TEST(ControlSocketErrors, SocketsOfOtherDeadRunsAreRemoved) {
   TempDir directory;
   EventLoop loop;
-  const std::string dead = directory / "dead.sock", young = directory / "young.sock", other = directory / "other";
-  const std::string live = directory / "live.sock", file = directory / "file.sock";
-  for (const auto& path : {dead, young, other}) {
+  const auto path_of = [&](const std::string& run) { return control_socket_path(directory.path(), run); };
+  const std::string dead = path_of("dead"), young = path_of("young"), live = path_of("live"), file = path_of("file");
+  const std::string other = dead + "et", elsewhere = directory / "01234567-0123456789abcdef.sock";
+  for (const auto& path : {dead, young, other, elsewhere}) {
     const UniqueFd closed = unix_listen(path);
   }
   const UniqueFd listener = unix_listen(live);
   std::ofstream(file) << "";
   const timespec old[2] = {{1000000000, 0}, {1000000000, 0}};
-  for (const auto& path : {dead, other, live, file}) ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
-  const ControlSocket socket(loop, directory / "mine.sock", nullptr);
+  for (const auto& path : {dead, other, elsewhere, live, file}) ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
+  const ControlSocket socket(loop, path_of("mine"), nullptr);
   EXPECT_FALSE(std::filesystem::exists(dead));
-  for (const auto& path : {young, other, live, file, socket.path()}) EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  // `elsewhere`: on a shared directory another host's live socket refuses connections just as a dead one.
+  for (const auto& path : {young, other, elsewhere, live, file, socket.path()})
+    EXPECT_TRUE(std::filesystem::exists(path)) << path;
+}
+
+TEST(ControlSocketErrors, OneLaunchAtATimeSweepsAndListens) {
+  TempDir directory;
+  EventLoop loop;
+  const std::string path = control_socket_path(directory.path(), "mine");
+  std::unique_ptr<ControlSocket> socket;
+  UniqueFd sweeping = lock_directory(directory.path());
+  ASSERT_TRUE(sweeping);
+  std::thread starter([&] { socket = std::make_unique<ControlSocket>(loop, path, nullptr); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(std::filesystem::exists(path)) << "bound while another launch may take it for a dead run's";
+  sweeping.reset();
+  starter.join();
+  EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 }  // namespace

@@ -103,6 +103,13 @@ TEST(SocketsTest, StaleSocketFileIsReplacedButNotALiveOneNorAFile) {
   EXPECT_EQ(stat(file.c_str(), &status), 0) << "somebody's file was removed";
 }
 
+TEST(SocketsTest, SweepingADirectoryThatCannotBeReadIsNoError) {
+  TempDir directory;
+  EXPECT_NO_THROW(remove_dead_sockets(directory.path() + "/none", ""));
+  close(open((directory.path() + "/file").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  EXPECT_NO_THROW(remove_dead_sockets(directory.path() + "/file", ""));
+}
+
 TEST(SocketsTest, LongPathsAreRefusedBeforeTheKernelCutsThem) {
   TempDir directory;
   const std::string base = directory.path() + "/";
