@@ -41,13 +41,24 @@ bool has_checkpoints(FileSystem& fs, const std::string& output) {
   return std::any_of(names.begin(), names.end(), [](const auto& name) { return name.starts_with("step-"); });
 }
 
+// Also a freshly made file system, with nothing but its lost+found.
+bool is_empty_directory(FileSystem& fs, const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return false;
+  const auto names = fs.list(path);
+  return std::all_of(names.begin(), names.end(), [](const auto& name) { return name == "lost+found"; });
+}
+
 }  // namespace
 
 std::string foreign_entry(FileSystem& fs, const std::string& output) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(output, ignored)) return "";  // what else it may be is told when it is locked
   const auto names = fs.list(output);
-  const auto replaced = std::find_first_of(names.begin(), names.end(), std::begin(kReplaced), std::end(kReplaced));
+  const auto replaced = std::find_if(names.begin(), names.end(), [&](const auto& name) {
+    return std::find(std::begin(kReplaced), std::end(kReplaced), name) != std::end(kReplaced) &&
+           !is_empty_directory(fs, output + "/" + name);
+  });
   const bool ours = replaced == names.end() || has_lock(output) || has_events(fs, output) || has_plan(fs, output) ||
                     has_checkpoints(fs, output);
   return ours ? "" : *replaced;

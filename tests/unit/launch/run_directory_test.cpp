@@ -38,6 +38,19 @@ TEST_F(RunDirectoryTest, WhatARunDoesNotReplaceMayStandThere) {
   EXPECT_EQ(foreign(), "");
 }
 
+TEST_F(RunDirectoryTest, AnEmptyPlaceForCheckpointsIsFree) {
+  stdfs::create_directories(output_ + "/checkpoints");
+  EXPECT_EQ(foreign(), "");
+  stdfs::create_directories(output_ + "/checkpoints/lost+found");  // a file system of its own
+  EXPECT_EQ(foreign(), "");
+  stdfs::remove_all(output_ + "/checkpoints");
+  stdfs::create_directories(directory_ / "disk");
+  stdfs::create_directory_symlink(directory_ / "disk", output_ + "/checkpoints");
+  EXPECT_EQ(foreign(), "");
+  std::ofstream(directory_ / "disk/mine") << "";
+  EXPECT_EQ(foreign(), "checkpoints");
+}
+
 TEST_F(RunDirectoryTest, SomebodysFilesAreForeign) {
   write("spec.yaml", "mine: 1");
   EXPECT_EQ(foreign(), "spec.yaml");
