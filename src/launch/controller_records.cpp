@@ -115,7 +115,7 @@ void ControllerRun::after_start(const std::string& line, bool set_up_failed) {
   if (!set_up_failed) emit(line, "start");
   for (const auto& text : std::exchange(held_notices_, {})) emit_json({{"kind", "notice"}, {"text", text}});
   if (set_up_failed || !supervisor_) return;
-  spec_changes_ = Json::array();
+  spec_changes_ = Json::array();  // told, on the console too
   const Json& ready = supervisor_->ready();
   const int64_t step = supervisor_->start_step();
   if (step > 0) {
@@ -147,6 +147,7 @@ Json ControllerRun::start_record(bool set_up_failed) const {
                  {"world_size", plan.launch.world_size},
                  {"hosts", hosts},
                  {"resume", resume_word(resume_)}};
+  if (!spec_changes_.empty()) record["changes"] = spec_changes_;
   if (set_up_failed) {
     record["set_up_failed"] = true;
     return record;
@@ -157,7 +158,6 @@ Json ControllerRun::start_record(bool set_up_failed) const {
        {"resumed_from", "rejected", "total_steps", "steps_per_epoch", "samples", "parameters", "fingerprint"}) {
     if (ready.contains(key)) record[key] = ready[key];
   }
-  if (!spec_changes_.empty()) record["changes"] = spec_changes_;
   return record;
 }
 

@@ -148,6 +148,18 @@ TEST_F(ControllerTest, ASetUpFailureThatIsRetriedIsOnRecord) {
   EXPECT_EQ(events("failure").size(), 1u);
 }
 
+TEST_F(ControllerTest, WhatASetUpFailureChangedInTheSpecIsOnRecord) {
+  EXPECT_EQ(launch(""), 0);
+  options_.plan.train.epochs = 2;
+  EXPECT_EQ(launch(R"({"1@2": [{"signal": 9}], "*@2": [{"ready": {}}, {"wait": "forever"}]})"), 0);
+  const auto starts = events("start");
+  ASSERT_EQ(starts.size(), 3u);
+  EXPECT_EQ(starts[1]["set_up_failed"], true);
+  ASSERT_TRUE(starts[1].contains("changes"));
+  EXPECT_EQ(starts[1]["changes"][0]["key"], "train.epochs");
+  EXPECT_EQ(starts[2]["changes"], starts[1]["changes"]) << "people see this one";
+}
+
 TEST_F(ControllerTest, SmokeRetriesNothing) {
   options_.plan.smoke = true;
   EXPECT_EQ(
