@@ -107,11 +107,10 @@ void Supervisor::on_ready(const RankReady& ready, MonotonicTime now) {
 void Supervisor::on_error(const RankError& error, MonotonicTime now) {
   if (state_ == State::kReleasing) return;
   // What every rank reports alike is the failure of the rank that it names.
-  FailureReport& failure = report(rank_is_known(error.error.culprit) ? error.error.culprit : error.rank, now);
-  if (!failure.error) {
-    failure.error = error.error;
-    failure.progress = error.progress;
-  }
+  const int culprit = rank_is_known(error.error.culprit) ? error.error.culprit : error.rank;
+  FailureReport& failure = report(culprit, now);
+  if (!failure.error) failure.error = error.error;
+  if (!failure.progress && error.rank == culprit) failure.progress = error.progress;
   after_failure(now);
 }
 
@@ -135,7 +134,7 @@ void Supervisor::on_exited(const RankExited& exited, MonotonicTime now) {
   if (!exited.killed_by_us || reports_.count(exited.rank) != 0) {
     FailureReport& failure = report(exited.rank, now);
     failure.exited = exited;
-    if (!failure.error) failure.progress = exited.progress;
+    if (!failure.progress) failure.progress = exited.progress;
     after_failure(now);
   } else if (state_ == State::kStopping) {
     kill(now);  // the agent's own deadline: this rank did not stop within grace

@@ -170,7 +170,7 @@ Verdict judge(const std::vector<FailureReport>& reports, int world_size) {
   verdict.failure_class = *classify(*culprit);
   verdict.host = culprit->host;
   verdict.rank = culprit->rank;
-  verdict.progress = culprit->progress;
+  verdict.progress = culprit->progress.value_or(ProgressSnapshot{});
   verdict.error = typed_error(*culprit);
   if (culprit->exited) {
     const RankExited& exited = *culprit->exited;

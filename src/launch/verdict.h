@@ -17,9 +17,10 @@ struct FailureReport {
   MonotonicTime at{};                // first sign of the failure, when the controller heard of it
   std::optional<WireError> error;    // typed
   std::optional<RankExited> exited;  // how the process ended
-  ProgressSnapshot progress;         // of the first sign
-  bool host_lost = false;            // the agent is gone or silent
-  bool before_ready = false;         // the rank had not reported ready
+  // Of the rank itself, with its first own sign; another rank's report about it has none.
+  std::optional<ProgressSnapshot> progress;
+  bool host_lost = false;     // the agent is gone or silent
+  bool before_ready = false;  // the rank had not reported ready
 };
 
 // In the order of blame.

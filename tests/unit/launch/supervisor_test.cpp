@@ -82,7 +82,7 @@ TEST_F(SupervisorTest, ATypedErrorWhileRunningKillsAtOnce) {
 
 TEST_F(SupervisorTest, WhatEveryRankReportsIsTheFailureOfTheRankItNames) {
   run_until_going();
-  from_rank(0, RankError{3, 0, {ErrorKind::kNonFinite, "on rank 1", "", "", 1}, {5, "backward", 0}});
+  from_rank(0, RankError{3, 0, {ErrorKind::kNonFinite, "on rank 1", "", "", 1}, {6, "optimizer", 0}});
   EXPECT_THAT(sent(), ElementsAre("Kill>0"));
   exited(0, 1);
   from_rank(1, RankError{3, 1, {ErrorKind::kNonFinite, "on rank 1", "", "", 1}, {5, "backward", 0}});
@@ -93,6 +93,20 @@ TEST_F(SupervisorTest, WhatEveryRankReportsIsTheFailureOfTheRankItNames) {
   EXPECT_FALSE(result_->verdict->retryable);
   EXPECT_EQ(result_->verdict->same_ranks, 1);
   EXPECT_EQ(result_->verdict->victims, 1);
+  EXPECT_EQ(result_->verdict->progress.phase, "backward");  // its own, not the first reporter's
+}
+
+TEST_F(SupervisorTest, ACulpritThatEndsWithoutAReportIsWhereItEnded) {
+  run_until_going();
+  from_rank(0, RankError{3, 0, {ErrorKind::kNonFinite, "on rank 1", "", "", 1}, {6, "optimizer", 0}});
+  RankExited exit;
+  exit.attempt = 3;
+  exit.rank = exit.code = 1;
+  exit.progress = {5, "backward", 0};
+  from_rank(1, exit);
+  killed(0);
+  EXPECT_EQ(result_->verdict->rank, 1);
+  EXPECT_EQ(result_->verdict->progress.step, 5);
 }
 
 TEST_F(SupervisorTest, AVictimsReportWaitsForTheCulprit) {
