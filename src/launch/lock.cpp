@@ -88,11 +88,9 @@ class PendingLock {
 };
 
 std::string taken_over_text(const std::string& output, const LockInfo& holder) {
-  const std::string who = "the lock of pid " + std::to_string(holder.pid) + " on " + holder.host;
-  if (is_of_this_host(holder) && is_copy(lock_path(output), holder)) {
-    return "replaced a copy of " + who + ", which holds another run directory";
-  }
-  return "took over " + who + ", which is gone";
+  const std::string who = "lock of pid " + std::to_string(holder.pid) + " on " + holder.host;
+  if (is_of_this_host(holder) && is_copy(lock_path(output), holder)) return "replaced a copied " + who;
+  return "took over the " + who + ", which is gone";
 }
 
 }  // namespace

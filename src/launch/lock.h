@@ -54,7 +54,8 @@ struct LockOptions {
 class OutputLock {
  public:
   // Checks that OUTPUT can be a run directory (made with its parents when missing) and takes the lock; waits up to 20 s
-  // for the counter of a holder on another host. Throws Error(kOutput): a plain file, read-only, full, or locked by a
+  // for the counter of a holder that nothing else tells about: on another host, of another boot, or, where flock does
+  // not work, one whose lock looks like a copy. Throws Error(kOutput): a plain file, read-only, full, or locked by a
   // live run (host and pid named).
   static std::unique_ptr<OutputLock> acquire(LockOptions options);
   // Releases.

@@ -29,8 +29,10 @@ void write_lock_file(int fd, const LockInfo& info, const std::string& output);
 // The same process took both (the counter and attempt may differ).
 bool same_holder(const LockInfo& a, const LockInfo& b);
 
-// kDead also for a copy of a lock (cp -r of a run directory): it has another inode than its text says.
+// A copy of a lock (cp -r of a run directory) has another inode than its text says.
 bool is_copy(const std::string& path, const LockInfo& holder);
+// A copy is kDead where flock works. Elsewhere inodes may be made up as well: a file that looks like a copy is
+// kUnknown.
 Liveness judge_holder(const std::string& path, const LockInfo& holder);
 
 // rmdir, innermost first; directories that are not empty stay.

@@ -271,7 +271,8 @@ TEST_F(LockTest, ACopyOfALiveLockHoldsNothing) {
   EXPECT_TRUE(lock->beat());
   EXPECT_TRUE(original->beat());
   ASSERT_EQ(notices_.size(), 1u);
-  EXPECT_THAT(notices_[0], HasSubstr("replaced a copy of the lock of pid " + std::to_string(getpid())));
+  EXPECT_THAT(notices_[0],
+              HasSubstr("replaced a copied lock of pid " + std::to_string(getpid()) + " on " + host_name()));
 }
 
 TEST_F(LockTest, WhoWaitsLeavesNothingBehindWhenItIsKilled) {
