@@ -72,7 +72,7 @@ int launch(const LaunchFlags& flags) {
   const Spec spec = read_spec(flags);
   std::vector<Notice> notices;
   RunPlan plan = resolve(spec, host_facts(), &notices);
-  refuse_small_machine(plan);
+  if (!flags.dry_run) refuse_small_machine(plan);
   if (!flags.smoke) refuse_foreign_output(plan, spec);
   if (flags.dry_run) {
     std::cout << (flags.json ? dry_run_json(plan, spec, notices).dump(2) + "\n" : render_dry_run(plan, spec, notices));

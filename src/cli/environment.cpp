@@ -1,5 +1,6 @@
 #include "cli/environment.h"
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
@@ -63,14 +64,14 @@ HostFacts host_facts() {
 }
 
 void check_open_files(int ranks_of_a_host) {
-  constexpr rlim_t kOurs = 48, kOfARank = 4;  // an agent holds socket, pipe, page and pidfd of each of its ranks
+  constexpr rlim_t kOurs = 48, kOfARank = 4;  // an agent holds socket, pipe, pidfd and log of each of its ranks
   const rlim_t needed = kOurs + kOfARank * static_cast<rlim_t>(ranks_of_a_host);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   throw Error(
       ErrorKind::kEnvironment,
       "only " + std::to_string(limit.rlim_cur) + " files may be open at once, a run needs " + std::to_string(needed),
-      "", "raise the limit: ulimit -n 1024");
+      "", "raise the limit: ulimit -n " + std::to_string(std::max<rlim_t>(1024, needed)));
 }
 
 std::string worker_program() {

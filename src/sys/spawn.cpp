@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -164,7 +165,9 @@ ErrorKind kind_of(int error_number, const std::string& step) {
 }
 
 std::string remedy(int error_number) {
-  return error_number == EMFILE ? "raise the limit of open files: ulimit -n 1024" : "";
+  rlimit limit{};
+  if (error_number != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0) return "";
+  return "raise the limit of open files: ulimit -n " + std::to_string(std::max<rlim_t>(1024, 2 * limit.rlim_cur));
 }
 
 }  // namespace

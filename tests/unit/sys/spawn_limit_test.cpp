@@ -31,6 +31,30 @@ int spawn_with_files(rlim_t limit) {
   return WEXITSTATUS(status);
 }
 
+// The remedy told when all of 2000 files are open.
+std::string remedy_of_2000() {
+  const rlimit files{2000, 2000};
+  setrlimit(RLIMIT_NOFILE, &files);
+  while (dup(2) >= 0) {
+  }
+  try {
+    SpawnOptions options;
+    options.argv = {"/bin/true"};
+    spawn(options);
+  } catch (const Error& error) {
+    return error.hint;
+  }
+  return "";
+}
+
+TEST(Spawn, TheRemedyIsAboveTheLimitThatWasReached) {
+  const pid_t child = fork();
+  if (child == 0) _exit(remedy_of_2000() == "raise the limit of open files: ulimit -n 4000" ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(Spawn, AMachineWithoutDescriptorsIsNotTheProgramsFault) {
   int told = 0;
   for (rlim_t limit = 0; limit < 40; ++limit) {
