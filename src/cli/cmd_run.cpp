@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
 
 #include "cli/app.h"
 #include "launch/control_socket.h"
+#include "launch/history.h"
 #include "launch/lock.h"
 #include "launch/log_path.h"
-#include "monitor/journal.h"
 #include "monitor/journal_reader.h"
 #include "sys/fs.h"
 #include "sys/process.h"
@@ -93,9 +94,16 @@ std::string holder_text(const LockInfo& holder) {
   return "pid " + std::to_string(holder.pid) + " on " + holder.host;
 }
 
+int64_t member_or_zero(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
 void take_event(const Json& record, Json& status) {
   if (!record.is_object() || !record.contains("kind")) return;
-  if (record.contains("attempt")) status["attempt"] = record["attempt"];
+  // Attempts only grow, but the newest step, which is taken last, may be of an attempt before the newest.
+  const int64_t attempt = member_or_zero(record, "attempt");
+  if (attempt > member_or_zero(status, "attempt")) status["attempt"] = attempt;
   if (record["kind"] == "start") {
     status["state"] = "ended without a word (killed?)";
     for (const char* key : {"run_id", "total_steps", "world_size"}) {
@@ -107,16 +115,17 @@ void take_event(const Json& record, Json& status) {
   if (record["kind"] == "eval") status["eval"] = record;
 }
 
-// What the files say about a run that is not running, or not here: also of a killed one.
+// What the files say about a run that is not running, or not here: also of a killed one. A lock from where nobody can
+// be asked proves nothing: after a reboot it is mostly a dead run's.
 Json status_from_files(const std::string& output) {
   FileSystem& fs = real_file_system();
   Json status{{"output", output}, {"state", "unknown"}};
   const std::string events = output + "/events.jsonl";
   take_event(parse_foreign_json(first_line(fs, events)), status);
-  std::string step;  // the newest: only that one is parsed
+  std::string step;  // the newest whole one: of the steps only that is parsed
   read_tail(fs, events, [&](std::string_view line) {
-    if (record_kind(line) == "step") {
-      step = line;
+    if (is_step_line(line)) {
+      if (line.ends_with('}')) step = line;
     } else {
       take_event(parse_foreign_json(line), status);
     }
@@ -130,8 +139,7 @@ Json status_from_files(const std::string& output) {
     }
   }
   if (const auto holder = holder_elsewhere(output)) {
-    status["state"] = "held from " + whence(*holder);
-    status["holder"] = holder_text(*holder);
+    status["holder"] = "perhaps " + holder_text(*holder) + ", " + whence(*holder);
   }
   return status;
 }
@@ -162,6 +170,18 @@ int show_status(const RunFlags& flags) {
   return 0;
 }
 
+// Oldest first. A scheduler's log may lie among them.
+std::vector<std::string> attempts_with_logs(const std::string& output) {
+  std::map<int64_t, std::string> attempts;
+  for (const auto& name : real_file_system().list(output + "/logs")) {
+    if (const auto number = attempt_number(name)) attempts[*number] = name;
+  }
+  std::vector<std::string> names;
+  names.reserve(attempts.size());
+  for (const auto& [number, name] : attempts) names.push_back(name);
+  return names;
+}
+
 int show_logs(const RunFlags& flags) {
   if (flags.rank < 0)
     throw Error(ErrorKind::kUsage, "expected a rank, 0 or above, got " + std::to_string(flags.rank), "--rank");
@@ -169,7 +189,7 @@ int show_logs(const RunFlags& flags) {
     if (value && *value < 1) throw Error(ErrorKind::kUsage, "expected 1 or more, got " + std::to_string(*value), flag);
   }
   const std::string output = find_run(flags.run);
-  const auto attempts = real_file_system().list(output + "/logs");
+  const auto attempts = attempts_with_logs(output);
   if (attempts.empty()) throw Error(ErrorKind::kUsage, "the run has no logs yet", output + "/logs");
   const std::string attempt = flags.attempt ? attempt_name(*flags.attempt) : attempts.back();
   const std::string path = rank_log_path(output, attempt, flags.rank);
@@ -188,9 +208,11 @@ int stop_run(const RunFlags& flags) {
   const auto reply = ask(output, {{"request", "stop"}, {"now", flags.now}});
   if (!reply) {
     if (const auto holder = holder_elsewhere(output)) {
+      const bool rebooted = holder->host == host_name();
       throw Error(ErrorKind::kEnvironment,
                   "held by " + holder_text(*holder) + ", " + whence(*holder) + ": it cannot be asked from here", output,
-                  "run `gputrain stop` there; when that is gone, launch again: it takes over after 20 s");
+                  rebooted ? "if this host has booted since, the run is gone: launch again, it takes over after 20 s"
+                           : "run `gputrain stop` there; when that is gone, launch again: it takes over after 20 s");
     }
     std::cerr << output << ": no run is active there\n";
     return 0;

@@ -36,10 +36,8 @@ void take_start(const Json& json, RunHistory& history) {
   if (resumed_step > 0) take_checkpoint(resumed_step, history);
 }
 
-// What a line says, without parsing the many that say nothing here.
 void take_line(std::string_view line, RunHistory& history) {
-  constexpr std::string_view kStep = "\"kind\":\"step\"";
-  if (line.find(kStep) != std::string_view::npos) return;
+  if (is_step_line(line)) return;  // says nothing here
   const Json json = parse_foreign_json(line);
   const auto kind = member<std::string>(json, "kind", "");
   if (kind.empty()) return;
@@ -55,6 +53,10 @@ void take_line(std::string_view line, RunHistory& history) {
 }
 
 }  // namespace
+
+bool is_step_line(std::string_view line) {
+  return line.find("\"kind\":\"step\"") != std::string_view::npos;
+}
 
 RunHistory read_history(const std::string& output) {
   FileSystem& fs = real_file_system();

@@ -1,6 +1,7 @@
 #pragma once
 // What events.jsonl says about earlier launches of the same output directory.
 #include <string>
+#include <string_view>
 
 #include "launch/restart_policy.h"
 
@@ -12,6 +13,9 @@ struct RunHistory {
   std::string plan_hash;  // of the newest start event found
   FailureRow row;         // failures since the newest checkpoint event
 };
+
+// Whether a line of events.jsonl is a step record, without parsing it: most lines are.
+bool is_step_line(std::string_view line);
 
 // Reads at most the first line and the last 64 MiB of the file (a long run writes gigabytes of step records). A missing
 // file, torn or foreign lines are no errors. Throws Error(kOutput) when the file cannot be read.

@@ -71,12 +71,40 @@ def test_a_run_held_from_another_host(tmp_path):
     """On a shared file system: its files can be read from here, its controller cannot be asked."""
     out = run_directory(tmp_path, [START, {"kind": "step", "attempt": 1, "step": 5}], lock=json.dumps(ELSEWHERE))
     seen = status(out)
-    assert (seen["state"], seen["holder"], seen["step"]) == ("held from another host", "pid 4321 on gpu-7", 5)
+    assert (seen["state"], seen["holder"], seen["step"]) == ("ended without a word (killed?)", "perhaps pid 4321 on gpu-7, another host", 5)
     assert "gpu-7" in gp.run("status", out).out
     refused(gp.run("stop", out), 69, "pid 4321 on gpu-7", "run `gputrain stop` there")
     assert gp.run("logs", out).code == 2
-    (out / "lock").write_text(json.dumps({**ELSEWHERE, "host": socket.gethostname()}))
-    assert status(out)["state"] == "held from another boot of this host"
+
+
+def test_a_run_that_a_reboot_ended(tmp_path):
+    """Its lock stays: what the files say counts, and nothing can be stopped in an earlier boot."""
+    out = run_directory(tmp_path, lock=json.dumps({**ELSEWHERE, "host": socket.gethostname()}))
+    seen = status(out)
+    assert seen["state"] == "ended without a word (killed?)"
+    assert seen["holder"].startswith("perhaps pid 4321 on ") and seen["holder"].endswith(", another boot of this host")
+    stop = gp.run("stop", out)
+    refused(stop, 69, "launch again")
+    assert "there" not in stop.err
+    (out / "result.json").write_text(json.dumps({"outcome": "preempted"}))
+    assert status(out)["state"] == "preempted"
+
+
+def journal_line(attempt, kind, **fields):
+    return json.dumps({"ts": "2026-11-30T04:05:06.000000Z", "mono_s": 1.5, "attempt": attempt, "kind": kind, **fields}, separators=(",", ":")) + "\n"
+
+
+def test_status_names_the_newest_attempt_before_its_first_step(tmp_path):
+    out = run_directory(tmp_path)
+    with open(out / "events.jsonl", "a") as events:
+        events.write(journal_line(1, "step", step=7, loss=0.5))
+        events.write(journal_line(1, "failure", rank=0))
+        events.write(journal_line(2, "start", run_id="r"))
+    assert (status(out)["attempt"], status(out)["step"]) == (2, 7)
+    with open(out / "events.jsonl", "a") as events:
+        events.write(journal_line(3, "step", step=8, loss=0.5))
+        events.write(journal_line(3, "step", step=9, loss=0.5)[:-20])  # torn by a kill
+    assert (status(out)["attempt"], status(out)["step"]) == (3, 8)
 
 
 def test_a_launch_that_is_ended_while_it_watches_a_lock_leaves_nothing(tmp_path):
@@ -108,6 +136,23 @@ def test_a_scheduler_may_write_its_log_beside_the_run(tmp_path):
     (tmp_path / "out/logs/slurm-17.out").write_text("mine")
     assert gp.launch(spec, env=FAKE).code == 0
     assert (tmp_path / "out/logs/slurm-17.out").read_text() == "mine"
+    logs = gp.run("logs", tmp_path / "out")
+    assert logs.code == 0, logs.err
+    refused(gp.run("logs", tmp_path / "out", "--rank", "7"), 2, "no such log", "attempts here: attempt-0001")
+    (tmp_path / "out/logs/attempt-10000").mkdir()
+    (tmp_path / "out/logs/attempt-10000/rank-00000.log").write_text("newest")
+    (tmp_path / "out/logs/attempt-9999").mkdir()
+    assert gp.run("logs", tmp_path / "out").out == "newest"
+
+
+def test_checkpoints_may_lie_on_a_disk_of_their_own(tmp_path):
+    spec = gp.mlp_spec(tmp_path)
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/checkpoints").symlink_to(tmp_path / "disk")
+    job = gp.launch(spec)
+    assert job.code == 0, job.err
+    assert list((tmp_path / "disk").glob("step-*"))
 
 
 @pytest.mark.parametrize("output, words", [("~/x", "~ is not expanded"), ("/", "root directory"), ("/tmp/..", "root directory")])
@@ -160,7 +205,7 @@ def test_status_of_a_long_run_reads_its_head_and_its_tail(tmp_path):
     filler = "x" * 100_000
     with open(out / "events.jsonl", "a") as events:
         for step in range(1, 801):  # 80 MB
-            events.write(f'{{"kind":"step","attempt":1,"step":{step},"filler":"{filler}"}}\n')
+            events.write(journal_line(1, "step", step=step, filler=filler))
     seen = status(out)
     assert (seen["run_id"], seen["world_size"], seen["step"]) == ("r", 2, 800)
 
@@ -192,6 +237,14 @@ def test_too_few_open_files_are_told_as_that(tmp_path, files):
     job = gp.Job("bash", "-c", f"ulimit -n {files}; exec {gp.GPUTRAIN} launch {spec} --max-restarts 0", env=FAKE).finish(30)
     refused(job, 69, f"only {files} files may be open at once, a run needs 56", "ulimit -n 1024")
     assert gp.tree(tmp_path / "out") is None
+    job = gp.Job("bash", "-c", f"ulimit -n {max(files, 16)}; exec {gp.GPUTRAIN} launch {spec} --dry-run", env=FAKE).finish(30)
+    assert job.code == 0, job.err
+
+
+def test_many_ranks_need_more_open_files_than_is_usual(tmp_path):
+    spec = gp.mlp_spec(tmp_path, ranks=300, samples=600, train="epochs: 1, global_batch: 300")
+    job = gp.Job("bash", "-c", f"ulimit -n 1024; exec {gp.GPUTRAIN} launch {spec} --max-restarts 0", env=FAKE).finish(30)
+    refused(job, 69, "only 1024 files may be open at once, a run needs 1248", "ulimit -n 1248")
 
 
 def test_as_many_open_files_as_are_asked_for_are_enough(tmp_path):

@@ -105,6 +105,12 @@ TEST_F(HistoryTest, SkipsTornAndForeignLines) {
   EXPECT_EQ(history.row.newest_checkpoint, 7);
 }
 
+TEST(StepLine, IsToldWithoutParsing) {
+  EXPECT_TRUE(is_step_line(R"({"ts":"x","mono_s":1.0,"attempt":1,"kind":"step","step":7)"));
+  EXPECT_FALSE(is_step_line(R"({"ts":"x","attempt":1,"kind":"notice","text":"a \"kind\":\"step\" in a text"})"));
+  EXPECT_FALSE(is_step_line(""));
+}
+
 TEST_F(HistoryTest, ALongRunIsReadFromItsEnd) {
   const std::string step = R"({"ts":"2026-11-30T04:05:06.000000Z","attempt":1,"kind":"step","step":1,"pad":")" +
                            std::string(4000, 'x') + "\"}\n";
