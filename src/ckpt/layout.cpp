@@ -80,6 +80,7 @@ std::vector<Candidate> list_candidates(FileSystem& fs, const std::string& direct
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<Candidate> candidates;
+  candidates.reserve(found.size());
   for (const auto& [step, own, name] : found) candidates.push_back({step, directory + "/" + name});
   return candidates;
 }

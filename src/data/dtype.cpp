@@ -36,6 +36,7 @@ std::optional<at::ScalarType> dtype_from_name(std::string_view name) {
 
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(kTypes));
   for (const auto& [name, type] : kTypes) names.emplace_back(name);
   return names;
 }

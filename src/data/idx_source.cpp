@@ -74,6 +74,7 @@ std::vector<int64_t> read_header(const DataFile& file, ByteStream& stream, size_
     throw file.error("is cut within its header");
   }
   std::vector<int64_t> dims;
+  dims.reserve(wanted);
   for (size_t i = 0; i < wanted; ++i) {
     dims.push_back(int64_t{sizes[4 * i]} << 24 | sizes[4 * i + 1] << 16 | sizes[4 * i + 2] << 8 | sizes[4 * i + 3]);
   }

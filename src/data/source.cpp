@@ -18,6 +18,7 @@ constexpr std::array<Format, 3> kFormats{{{"idx", open_idx}, {"raw", open_raw}, 
 
 std::vector<std::string> format_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(kFormats));
   for (const Format& format : kFormats) names.emplace_back(format.name);
   return names;
 }

@@ -49,6 +49,7 @@ class ProcessGroupComm : public Comm {
   void broadcast_all(std::vector<at::Tensor> tensors, int root) override {
     const at::NoGradGuard no_grad;
     std::vector<at::Tensor> sent;
+    sent.reserve(tensors.size());
     for (const auto& tensor : tensors) sent.push_back(tensor.detach().to(device_));
     run_collective("broadcast", [&] { c10d::broadcast_coalesced(group_, sent, kBroadcastChunkBytes, root); });
     for (size_t i = 0; i < tensors.size(); ++i) unstage(sent[i], tensors[i]);

@@ -30,6 +30,7 @@ class FlatReducer : public GradReducer {
  private:
   void reduce(const std::vector<size_t>& bucket) {
     std::vector<at::Tensor> pieces;
+    pieces.reserve(bucket.size());
     for (const size_t index : bucket) pieces.push_back(parameters_[index].grad().reshape(-1));
     at::Tensor flat = at::cat(pieces).div_(comm_->world_size());
     ++all_reduces_;

@@ -52,6 +52,7 @@ std::string missing_ranks(c10d::Store& store, int world_size) {
 void wait_for_all(c10d::Store& store, const CommOptions& options) {
   store.set(joined_key(options.rank), std::vector<uint8_t>{1});
   std::vector<std::string> keys;
+  keys.reserve(static_cast<size_t>(options.world_size));
   for (int rank = 0; rank < options.world_size; ++rank) keys.push_back(joined_key(rank));
   try {
     store.wait(keys, options.connect_timeout);

@@ -40,6 +40,7 @@ bool is_numbers(const Json& value) {
 NamedArgs::NamedArgs(CatalogKind kind, const std::string& name, const Json& args)
     : entry_(&require_entry(kind, name)), args_(args) {
   std::vector<std::string> known;
+  known.reserve(entry_->args.size());
   for (const CatalogArg& arg : entry_->args) known.push_back(arg.name);
   for (const auto& [key, value] : args_.items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;

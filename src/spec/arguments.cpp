@@ -9,6 +9,7 @@ namespace {
 
 std::vector<std::string> argument_names(const CatalogEntry& entry) {
   std::vector<std::string> names;
+  names.reserve(entry.args.size());
   for (const auto& arg : entry.args) names.push_back(arg.name);
   return names;
 }

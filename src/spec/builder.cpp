@@ -54,6 +54,7 @@ Spec SpecBuilder::build() {
   };
   std::ranges::stable_sort(problems_, {}, order);
   std::vector<Error> errors;
+  errors.reserve(problems_.size());
   for (const auto& problem : problems_) errors.push_back(render(problem));
   throw ErrorList(std::move(errors));
 }

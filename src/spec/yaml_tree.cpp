@@ -51,9 +51,10 @@ class TreeBuilder : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     Node node;
     const auto found = anchors_.find(anchor);
+    if (found != anchors_.end()) aliased_nodes_ += count_nodes(found->second);
     if (found == anchors_.end()) {
       report(place(mark), "an alias inside the value that it stands for: it would never end", "write the value out");
-    } else if ((aliased_nodes_ += count_nodes(found->second)) > kMostAliasedNodes) {
+    } else if (aliased_nodes_ > kMostAliasedNodes) {
       if (!too_many_) report(place(mark), "aliases stand for too many values", "write the values out");
       too_many_ = true;
     } else {
