@@ -63,11 +63,12 @@ class CheckpointStore {
   CheckpointStore(FileSystem& fs, CheckpointOptions options);
 
   // Writes .tmp-<step>-<attempt>/, fsyncs, commits by rename, verifies (reopens and rehashes), then prunes by the
-  // retention rule. A step that is already saved with an equal state.json and verifies is a no-op that returns it (tensors
-  // are not compared: a step's are a function of the run); with another state (evaluated since) it is replaced. Throws Error(kCheckpoint); what was good before stays good, the temporary
-  // directory is removed when it can be. `metric`: the keep_best value of this state, when an evaluation has just given
-  // one (NaN never counts as best). It replaces a saved step that has none. Kept in state.json as the item "metric",
-  // which the caller's state must not have.
+  // retention rule. A step that is already saved with an equal state.json and verifies is a no-op that returns it
+  // (tensors are not compared: a step's are a function of the run); with another state (evaluated since) it is
+  // replaced. Throws Error(kCheckpoint); what was good before stays good, the temporary directory is removed when it
+  // can be. `metric`: the keep_best value of this state, when an evaluation has just given one (NaN never counts as
+  // best). It replaces a saved step that has none. Kept in state.json as the item "metric", which the caller's state
+  // must not have.
   SavedCheckpoint save(const CheckpointContent& content, std::optional<double> metric);
 
   // Removes .tmp-* and .trash-* of dead attempts, and puts a checkpoint back whose replacement never came. Called once,

@@ -27,8 +27,8 @@ struct LoopOptions {
   std::string best_metric;        // keep_best; "" = none
   bool best_is_larger = true;
   bool needs_update = true;  // a run that ends without any is an error; a smoke run may be too short for its scaler
-  int64_t saved_at = -1;  // the checkpoint that training continues from; -1 = none
-  StateStamp stamp;       // its bucket layout is filled in at each save
+  int64_t saved_at = -1;     // the checkpoint that training continues from; -1 = none
+  StateStamp stamp;          // its bucket layout is filled in at each save
 };
 
 struct LoopResult {

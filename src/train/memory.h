@@ -23,8 +23,9 @@ auto with_memory_for(int64_t micro_batch, int rank, const std::string& where, Bo
     if (!is_out_of_memory(error)) throw;
     throw out_of_memory(
         error, "a micro-batch of " + std::to_string(micro_batch) + " on rank " + std::to_string(rank), where,
-        micro_batch > 1 ? "set train.micro_batch below " + std::to_string(micro_batch) + ": less memory, the same global batch"
-                        : "use a smaller model or input, or train.precision bf16");
+        micro_batch > 1
+            ? "set train.micro_batch below " + std::to_string(micro_batch) + ": less memory, the same global batch"
+            : "use a smaller model or input, or train.precision bf16");
   }
 }
 
