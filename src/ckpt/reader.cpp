@@ -101,13 +101,23 @@ std::string find_best(FileSystem& fs, const std::string& directory) {
   return verify_checkpoint(fs, paths[static_cast<size_t>(best - candidates.data())], best->step).path;
 }
 
+// A link whose disk is not mounted looks like a run without checkpoints; it would be found out at the first save.
+const std::string& present(const std::string& directory) {
+  std::error_code ignored;
+  if (std::filesystem::is_symlink(directory, ignored) && !std::filesystem::exists(directory, ignored)) {
+    throw Error(ErrorKind::kCheckpoint, "a link to a place that is not there", directory,
+                "mount the disk that it points to, or remove the link");
+  }
+  return directory;
+}
+
 }  // namespace
 
 ResumeChoice load_for_resume(FileSystem& fs, const std::string& directory, const std::string& mode,
                              const std::string& path) {
   return as_checkpoint_error([&]() -> ResumeChoice {
     if (mode == "never") return {};
-    if (mode == "auto") return load_newest(fs, without_trailing_slash(directory));
+    if (mode == "auto") return load_newest(fs, present(without_trailing_slash(directory)));
     if (mode == "path") return load_from_path(fs, without_trailing_slash(path));
     throw Error(ErrorKind::kInternal, "unknown resume mode " + printable(mode));
   });

@@ -38,6 +38,10 @@ int evaluate(const EvalFlags& flags) {
   const Spec spec = parse_spec({text, flags.config, overrides});
   std::vector<Notice> notices;
   RunPlan plan = resolve(spec, host_facts(), &notices);
+  if (!plan.data.val) {
+    throw spec.error_at("data.val", "this configuration has no validation data", ErrorKind::kSpec,
+                        "add data.val to evaluate on");
+  }
   refuse_small_machine(plan);
   const ScratchDirectory scratch;
   ControllerOptions options;

@@ -122,6 +122,11 @@ void ControllerRun::after_start(const std::string& line, bool set_up_failed) {
     saved_step_ = step;
     policy_->checkpoint(step);
   }
+  const int64_t expected = std::exchange(history_.saved_step, -1);
+  if (step == 0 && resume_.mode == "auto" && expected > 0) {
+    notice("warning: training starts over: events.jsonl tells of a checkpoint at step " + std::to_string(expected) +
+           ", and " + options_.plan.output + "/checkpoints has none that can be used");
+  }
   if (ready.contains("rejected")) {
     for (const auto& rejected : ready["rejected"]) {
       notice("checkpoint " + rejected.value("checkpoint", "") + " was not used: " + rejected.value("why", ""));
@@ -188,8 +193,10 @@ OutcomeContext ControllerRun::context() const {
   context.attempt = attempt_;
   context.max_restarts = policy_->max_restarts();
   context.restarts = std::min(policy_->failures(), context.max_restarts);
-  context.last_step = newest_step_line_.empty() ? std::max<int64_t>(0, saved_step_) : step_of(newest_step_line_);
-  context.saved_step = saved_step_;
+  // Before the start event what the last launch saved still stands.
+  const bool started = !writing_start_ && files_ && files_->journal() != nullptr;
+  context.saved_step = started ? saved_step_ : std::max(saved_step_, history_.saved_step);
+  context.last_step = newest_step_line_.empty() ? std::max<int64_t>(0, context.saved_step) : step_of(newest_step_line_);
   context.smoke = options_.plan.smoke || !options_.keep_output;
   return context;
 }

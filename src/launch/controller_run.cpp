@@ -248,7 +248,15 @@ void ControllerRun::finish(Outcome outcome) {
     }
   };
   attempt([&] { background_->drain(); });
-  if (journal() == nullptr) return;
+  const auto write_result = [&] {
+    files_->write_result(outcome_->result);
+    outcome_->result_written = true;
+  };
+  if (journal() == nullptr) {
+    // Stopped before the start event: the result of the launch before says "done" where this one must run again.
+    if (files_ && stop_reason_ != StopReason::kNone && history_.last_attempt > 0) attempt(write_result);
+    return;
+  }
   // Each for itself: on a full disk the small file may still find room.
   attempt([&] {
     lock_->keep_directories();
@@ -258,10 +266,7 @@ void ControllerRun::finish(Outcome outcome) {
     emit_json(end);
     journal()->sync();
   });
-  attempt([&] {
-    files_->write_result(outcome_->result);
-    outcome_->result_written = true;
-  });
+  attempt(write_result);
 }
 
 }  // namespace gputrain

@@ -34,6 +34,7 @@ void take_start(const Json& json, RunHistory& history) {
   history.plan_hash = plan_hash;
   const auto resumed_step = member<int64_t>(json, "resumed_step", 0);
   if (resumed_step > 0) take_checkpoint(resumed_step, history);
+  if (began) history.saved_step = resumed_step > 0 ? resumed_step : -1;
 }
 
 void take_line(std::string_view line, RunHistory& history) {
@@ -48,7 +49,8 @@ void take_line(std::string_view line, RunHistory& history) {
   } else if (kind == "failure" && member(json, "counts", false)) {
     history.row.causes.push_back(member<std::string>(json, "cause", ""));
   } else if (kind == "checkpoint") {
-    take_checkpoint(member<int64_t>(json, "step", -1), history);
+    history.saved_step = member<int64_t>(json, "step", -1);
+    take_checkpoint(history.saved_step, history);
   }
 }
 

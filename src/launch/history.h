@@ -1,5 +1,6 @@
 #pragma once
 // What events.jsonl says about earlier launches of the same output directory.
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -10,8 +11,9 @@ namespace gputrain {
 struct RunHistory {
   std::string run_id;  // "" = nothing was launched here
   int last_attempt = 0;
-  std::string plan_hash;  // of the newest start event found
-  FailureRow row;         // failures since the newest checkpoint event
+  std::string plan_hash;    // of the newest start event found
+  int64_t saved_step = -1;  // of the checkpoint that the next launch should find; -1 = none
+  FailureRow row;           // failures since the newest checkpoint event
 };
 
 // Whether a line of events.jsonl is a step record, without parsing it: most lines are.

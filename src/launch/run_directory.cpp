@@ -38,7 +38,9 @@ bool has_plan(FileSystem& fs, const std::string& output) {
 
 bool has_checkpoints(FileSystem& fs, const std::string& output) {
   const auto names = fs.list(output + "/checkpoints");
-  return std::any_of(names.begin(), names.end(), [](const auto& name) { return name.starts_with("step-"); });
+  return std::any_of(names.begin(), names.end(), [&](const auto& name) {
+    return name.starts_with("step-") && fs.exists(output + "/checkpoints/" + name + "/manifest.json");
+  });
 }
 
 // Also a freshly made file system, with nothing but its lost+found.

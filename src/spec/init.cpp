@@ -32,6 +32,7 @@ constexpr Example kExamples[] = {
     {"train.epochs", "5"},
     {"train.global_batch", "256"},
     {"optimizer.lr", "1e-3"},
+    {"checkpoint.keep_best", "accuracy"},
 };
 
 std::string example_of(std::string_view key, const std::string& fallback) {

@@ -4,8 +4,10 @@
 
 #include <ATen/Parallel.h>
 
+#include "data/transforms.h"
 #include "dist/agreement.h"
 #include "spec/shares.h"
+#include "train/model_input.h"
 #include "train/precision.h"
 #include "util/error.h"
 
@@ -65,6 +67,16 @@ void check_same_data(const Foundation& base) {
   }
 }
 
+void check_samples_fit(const Foundation& base) {
+  const at::ScalarType type = model_type(base.plan.train.precision);
+  const auto check = [&](const Source& source, const std::vector<Named>& transforms, const std::string& role) {
+    const auto pipeline = make_pipeline(transforms, {source.sample_shape(), source.sample_type()}, {});
+    check_model_takes(*base.model, pipeline->output().shape, at::dtype(type).device(base.device), role);
+  };
+  if (base.assign.resume.mode != "eval") check(*base.train, base.plan.data.train_transforms, "data.train");
+  if (base.val) check(*base.val, base.plan.data.val_transforms, "data.val");
+}
+
 LoaderOptions common_loader_options(const Foundation& base) {
   const RunPlan& plan = base.plan;
   LoaderOptions options;
@@ -97,6 +109,7 @@ Foundation lay_foundation(const Assign& assign, const FoundationOptions& options
   base.comms = connect(base, options.group_of_one);
   base.vote = std::make_unique<Vote>(base.comms.control);
   check_same_data(base);
+  check_samples_fit(base);
   return base;
 }
 

@@ -1,5 +1,10 @@
 """What ends a run of real ranks by an error of its own: nothing that only looks like training, no library's text as the answer."""
+import os
+import signal
 import struct
+import time
+
+import pytest
 
 from support import gp
 
@@ -73,3 +78,51 @@ def test_a_relaunch_says_what_it_changes(tmp_path):
     assert "changed since the last launch: train.epochs 1 -> 2, optimizer.lr 0.002 -> 0.005, log.every auto -> 2 steps" in job.err, job.err
     changes = gp.events(tmp_path / "out", "start")[-1]["changes"]
     assert {"key": "optimizer.lr", "from": 0.002, "to": 0.005} in changes and len(changes) == 3
+
+
+@pytest.mark.parametrize("model, size, words", [("mlp, args: {in_features: 64}", 10, "1 x 10 x 10"), ("small_cnn", 5, "1 x 5 x 5"), ("small_cnn", 1, "1 x 1 x 1")])
+def test_images_that_the_model_does_not_take_are_refused_before_training(tmp_path, model, size, words):
+    """An idx file's size is known only when it is open."""
+    spec = gp.mlp_spec(tmp_path, size=size)
+    job = gp.launch(spec, "--set", f"model={{name: {model}}}")
+    assert job.code == 64, job.err
+    assert job.err.count("gputrain: error:") == 1 and words in job.err and "data.train" in job.err and "frame #" not in job.err, job.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_validation_images_of_another_size_are_refused_before_training(tmp_path):
+    spec = gp.mlp_spec(tmp_path)
+    images, labels = gp.write_idx(tmp_path / "other", 16, 9)
+    job = gp.launch(spec, "--set", f"data.val={{format: idx, images: {images}, labels: {labels}}}", "--set", "data.transforms.val=[to_tensor]")
+    assert job.code == 64 and "data.val" in job.err and "1 x 9 x 9" in job.err, job.err
+
+
+def test_eval_without_validation_data_is_a_fault_of_the_spec(tmp_path):
+    spec = gp.mlp_spec(tmp_path)
+    job = gp.run("eval", spec)
+    assert job.code == 64 and f"{spec}:" in job.err and "no validation data" in job.err, job.err
+
+
+def test_vanished_checkpoints_are_told(tmp_path):
+    spec = gp.mlp_spec(tmp_path, train="max_steps: 3, global_batch: 16")
+    assert gp.launch(spec).code == 0
+    (tmp_path / "out/checkpoints").rename(tmp_path / "disk")
+    (tmp_path / "out/checkpoints").symlink_to(tmp_path / "not mounted")
+    job = gp.launch(spec)
+    assert job.code == 74 and "a link to a place that is not there" in job.err, job.err
+    (tmp_path / "out/checkpoints").unlink()
+    job = gp.launch(spec)
+    assert job.code == 0 and "training starts over: events.jsonl tells of a checkpoint at step 3" in job.err, job.err
+    assert "starts over" not in gp.launch(spec, "--set", "train.max_steps=5").err
+
+
+def test_a_stop_before_the_start_is_what_result_json_tells(tmp_path):
+    spec = gp.mlp_spec(tmp_path, train="max_steps: 3, global_batch: 16")
+    assert gp.launch(spec).code == 0
+    job = gp.Job(gp.GPUTRAIN, "launch", spec, "--set", "train.max_steps=50000")
+    time.sleep(0.15)
+    os.kill(job.process.pid, signal.SIGTERM)
+    job.finish(20)
+    assert job.code == 75, job.err
+    result = gp.result(tmp_path / "out")
+    assert result["outcome"] == "preempted" and result["resumable"] is True and result["saved_step"] >= 3, result

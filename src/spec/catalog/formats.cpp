@@ -25,7 +25,8 @@ CatalogEntry raw() {
 }
 
 CatalogEntry synthetic() {
-  const CatalogArg samples = {.name = "samples", .type = ArgType::kInt, .least = 1, .help = "Number of samples."};
+  const CatalogArg samples = {
+      .name = "samples", .type = ArgType::kInt, .least = 1, .most = int64_t{1} << 48, .help = "Number of samples."};
   const CatalogArg shape = {.name = "shape", .type = ArgType::kIntList, .least = 1, .help = "Shape of one sample."};
   const CatalogArg classes = {.name = "num_classes", .type = ArgType::kInt, .least = 1, .help = "Labels are below it."};
   return {.kind = CatalogKind::kFormat,

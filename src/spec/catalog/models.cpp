@@ -3,11 +3,14 @@
 namespace gputrain {
 namespace {
 
+constexpr double kMostElements = 1 << 30;  // of one dimension of a layer: products of two stay far from overflow
+
 CatalogArg num_classes(int64_t fallback) {
   return {.name = "num_classes",
           .type = ArgType::kInt,
           .fallback = Json(fallback),
           .least = 1,
+          .most = kMostElements,
           .help = "Number of outputs."};
 }
 
@@ -16,6 +19,7 @@ CatalogArg in_channels(int64_t fallback) {
           .type = ArgType::kInt,
           .fallback = Json(fallback),
           .least = 1,
+          .most = kMostElements,
           .help = "Channels of an input image."};
 }
 
@@ -46,11 +50,13 @@ std::vector<CatalogEntry> model_entries() {
                                   .type = ArgType::kInt,
                                   .fallback = Json(784),
                                   .least = 1,
+                                  .most = kMostElements,
                                   .help = "Elements of one input sample, flattened."};
   const CatalogArg hidden = {.name = "hidden",
                              .type = ArgType::kIntList,
                              .fallback = Json::array({256, 256}),
                              .least = 1,
+                             .most = kMostElements,
                              .help = "Widths of the hidden layers."};
   return {{.kind = CatalogKind::kModel,
            .name = "mlp",
