@@ -78,7 +78,7 @@ class Agent {
 // Signals that the starter made us ignore (nohup) stay ignored.
 std::vector<int> notice_signals() {
   std::vector<int> signals;
-  for (int candidate : {SIGTERM, SIGINT, SIGHUP}) {
+  for (int candidate : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
     struct sigaction action {};
     if (sigaction(candidate, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) signals.push_back(candidate);
   }

@@ -59,7 +59,7 @@ Child AgentRank::start(int store_listener) {
   options.fds = {{theirs.get(), env::kWorkerSocketFd}, {page_.fd(), env::kProgressPageFd}};
   if (store_listener >= 0) options.fds.emplace_back(store_listener, env::kStoreListenFd);
   options.stdout_fd = options.stderr_fd = write_end.get();
-  options.blocked_signals = {SIGTERM};  // until the worker's handler stands
+  options.blocked_signals = {SIGTERM, SIGUSR1};  // until the worker's handler stands
   const Child child = spawn(options);
 
   output_pipe_ = std::move(read_end);

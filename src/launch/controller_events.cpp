@@ -24,7 +24,7 @@ bool is_ignored(int signal_number) {
 
 void ControllerRun::watch_signals() {
   std::vector<int> signals = {SIGCONT};
-  for (const int candidate : {SIGTERM, SIGINT, SIGHUP, SIGTSTP}) {
+  for (const int candidate : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGTSTP}) {
     if (!is_ignored(candidate)) signals.push_back(candidate);
   }
   loop_.watch_signals(signals, [this](int signal_number) { guarded([&] { on_signal(signal_number); }); });
@@ -34,6 +34,7 @@ void ControllerRun::on_signal(int signal_number) {
   switch (signal_number) {
     case SIGTERM:
     case SIGHUP:
+    case SIGUSR1:  // Slurm's --signal=USR1@60
       return stop(StopReason::kPreempted);
     case SIGTSTP:
       return suspend();

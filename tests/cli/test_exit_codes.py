@@ -119,9 +119,10 @@ def test_73_output_is_a_file(tmp_path):
     assert play(tmp_path, {}).code == 73
 
 
-def test_75_preempted_and_saved(tmp_path):
+@pytest.mark.parametrize("notice", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
+def test_75_preempted_and_saved(tmp_path, notice):
     job = start(tmp_path, {"*": ENDLESS})
-    os.kill(job.process.pid, signal.SIGTERM)
+    os.kill(job.process.pid, notice)
     expect(job.finish(), tmp_path, 75, "preempted", resumable=True)
 
 
