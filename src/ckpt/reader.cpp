@@ -102,7 +102,7 @@ std::string find_best(FileSystem& fs, const std::string& directory) {
 }
 
 // A link whose disk is not mounted looks like a run without checkpoints; it would be found out at the first save.
-const std::string& present(const std::string& directory) {
+std::string present(const std::string& directory) {
   std::error_code ignored;
   if (std::filesystem::is_symlink(directory, ignored) && !std::filesystem::exists(directory, ignored)) {
     throw Error(ErrorKind::kCheckpoint, "a link to a place that is not there", directory,
