@@ -32,7 +32,7 @@ MODELS = {
 }
 # name -> (model, ranks, steps, what a repetition yields)
 BUDGETS = {"first_step": 5.0, "kill_to_next_step": 5.0, "mlp_1": 1.6, "mlp_2": 1.0, "resnet18_1": 1.0, "resnet18_2": 1.0, "rss": 0.6}
-TIMEOUT = 120
+TIMEOUT = 60
 
 
 def make_data(folder, python):
@@ -72,6 +72,7 @@ class Side:
             code = self.process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             self.kill()
+            clean_up(self)
             raise SystemExit(f"{self.folder.name}: still running after {TIMEOUT} s")
         if code:
             raise SystemExit(f"{self.folder.name}: exit {code}\n{(self.folder / 'stderr').read_text()[-3000:]}")
@@ -166,6 +167,8 @@ def wait_for_step(side, step):
         if side.process.poll() is not None:
             raise SystemExit(f"{side.folder.name} ended early\n{(side.folder / 'stderr').read_text()[-3000:]}")
         time.sleep(0.005)
+    side.kill()
+    clean_up(side)
     raise SystemExit(f"{side.folder.name}: step {step} not reached in {TIMEOUT} s")
 
 
@@ -247,11 +250,12 @@ MEASURES = {  # name: (function, unit, larger is better)
 
 
 def measured(function, side_class, work, data):
-    """One repetition. The peer's rendezvous now and then gives up a connection that is refused while its partner still starts: once more, said aloud."""
+    """One repetition. Now and then the first connection of the peer's Gloo hangs or is refused: once more, said aloud."""
     try:
         return function(side_class, work, data)
     except SystemExit as failure:
-        if side_class is not Peer or "connectFullMesh" not in str(failure):
+        hung = re.search("connectFullMesh|still running|not reached", str(failure))
+        if side_class is not Peer or not hung:
             raise
         print("the peer's ranks could not connect: this repetition once more", flush=True)
         return function(side_class, work, data)

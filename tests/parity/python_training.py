@@ -50,6 +50,8 @@ def main():
     if world > 1:
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(job["port"]))
         dist.init_process_group("gloo", rank=rank, world_size=world)
+    pathlib.Path(job["out"], f"connected-{rank}").touch()
+    if world > 1:
         model = DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = make_optimizer(job, model.parameters())
     base_lr = optimizer.param_groups[0]["lr"]
