@@ -175,7 +175,7 @@ def wait_for_step(side, step):
 def check_comparable(work, data, epochs, model, ranks):
     """Both sides, 20 steps: same ids, same losses."""
     ours = Gputrain(work / "check-ours", data, model, ranks, 20).start(trace=True).finish()
-    theirs = Peer(work / "check-peer", data, model, ranks, 20).start().finish()
+    theirs = measured(lambda side_class, *_: side_class(work / "check-peer", data, model, ranks, 20).start().finish(), Peer, work, data)
     batch = MODELS[model]["global_batch"]
     for rank in range(ranks):
         for line in (ours.folder / f"trace/attempt-1-rank-{rank}.jsonl").read_text().splitlines():
