@@ -75,21 +75,11 @@ class Agent {
   int exit_code_ = 70;
 };
 
-// Signals that the starter made us ignore (nohup) stay ignored.
-std::vector<int> notice_signals() {
-  std::vector<int> signals;
-  for (int candidate : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
-    struct sigaction action {};
-    if (sigaction(candidate, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) signals.push_back(candidate);
-  }
-  return signals;
-}
-
 Agent::Agent(const AgentOptions& options) : options_(options), oom_kills_seen_(oom_kill_count()) {
   ignore_sigpipe();
   become_subreaper();
   last_heard_ = last_heartbeat_ = real_clock().now();
-  loop_.watch_signals(notice_signals(), [this](int signal_number) { on_signal(signal_number); });
+  loop_.watch_signals(heeded_notice_signals(), [this](int signal_number) { on_signal(signal_number); });
   controller_ = std::make_unique<Connection>(
       loop_, options.read_fd, options.write_fd,
       Connection::Handlers{

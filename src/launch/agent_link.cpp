@@ -62,8 +62,8 @@ void AgentLink::start() {
   spawn_options.stdout_fd = child_stdin.get();
   spawn_options.die_with_parent =
       false;  // at the end of its input it ends its ranks and what they left, which a signal would not let it
-  spawn_options.kept_ignored = {SIGTERM, SIGINT, SIGHUP,
-                                SIGUSR1};  // what nohup or a script ignores for us, it ignores for all
+  // What nohup or a script ignores for us, it ignores for all.
+  spawn_options.kept_ignored.assign(kNoticeSignals.begin(), kNoticeSignals.end());
   child_ = spawn(spawn_options);
   ready_ = false;
   owed_credit_ = 0;

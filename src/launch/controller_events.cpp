@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "launch/controller_run.h"
+#include "sys/process.h"
 #include "util/error.h"
 
 namespace gputrain {
@@ -14,19 +15,12 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{100};
 constexpr milliseconds kStall{1000};  // a longer gap between ticks was this process's own
 
-// A signal that the starter made us ignore (nohup, `&` in a script) stays ignored.
-bool is_ignored(int signal_number) {
-  struct sigaction action {};
-  return ::sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
 }  // namespace
 
 void ControllerRun::watch_signals() {
-  std::vector<int> signals = {SIGCONT};
-  for (const int candidate : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGTSTP}) {
-    if (!is_ignored(candidate)) signals.push_back(candidate);
-  }
+  std::vector<int> signals = heeded_notice_signals();
+  signals.push_back(SIGCONT);
+  if (!is_ignored(SIGTSTP)) signals.push_back(SIGTSTP);
   loop_.watch_signals(signals, [this](int signal_number) { guarded([&] { on_signal(signal_number); }); });
 }
 

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include <dirent.h>
@@ -165,6 +166,17 @@ int cpu_count() {
     if (read) return std::max(1, count);
   }
   return 1;
+}
+
+bool is_ignored(int signal_number) {
+  struct sigaction action {};
+  return sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+std::vector<int> heeded_notice_signals() {
+  std::vector<int> heeded;
+  std::remove_copy_if(kNoticeSignals.begin(), kNoticeSignals.end(), std::back_inserter(heeded), is_ignored);
+  return heeded;
 }
 
 void ignore_sigpipe() {

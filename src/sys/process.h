@@ -2,6 +2,8 @@
 // Starting and ending processes. Containment: a process group of its own, PDEATHSIG=SIGKILL (from the calling thread,
 // which must live as long as the child may), a subreaper for grandchildren. Kills go to pids and groups this program
 // started, never to patterns.
+#include <array>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -77,7 +79,12 @@ uint64_t process_start_time(pid_t pid);              // 0: no such process
 std::string executable_directory();  // of /proc/self/exe
 std::string boot_id();
 std::string host_name();
-int cpu_count();        // from the affinity mask, not the machine
-void ignore_sigpipe();  // first thing in every process: Gloo writes without MSG_NOSIGNAL
+int cpu_count();  // from the affinity mask, not the machine
+// What a scheduler, a terminal or a person stops a run with.
+inline constexpr std::array kNoticeSignals{SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+// Is it ignored in this process? By the starter's will (nohup, `&` in a script), unless we did it. Async-signal-safe.
+bool is_ignored(int signal_number);
+std::vector<int> heeded_notice_signals();  // those of kNoticeSignals that are not
+void ignore_sigpipe();                     // first thing in every process: Gloo writes without MSG_NOSIGNAL
 
 }  // namespace gputrain

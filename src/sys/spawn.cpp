@@ -131,10 +131,8 @@ void reset_signals(const SpawnOptions& options) {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
   for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction ours {};
-    const bool ignored = sigaction(signal, nullptr, &ours) == 0 && ours.sa_handler == SIG_IGN;
     const auto& kept = options.kept_ignored;
-    if (ignored && std::find(kept.begin(), kept.end(), signal) != kept.end()) continue;
+    if (is_ignored(signal) && std::find(kept.begin(), kept.end(), signal) != kept.end()) continue;
     sigaction(signal, &action, nullptr);
   }
   sigset_t set;

@@ -4,10 +4,10 @@
 #include <string_view>
 
 #include <ATen/ATen.h>
-#include <c10/util/Exception.h>
 
 #include "spec/catalog/catalog.h"
 #include "spec/shares.h"
+#include "train/model_input.h"
 #include "train/precision.h"
 #include "util/error.h"
 
@@ -17,25 +17,10 @@ namespace {
 // LibTorch's own words, of the one version that is supported.
 constexpr std::string_view kTooFew = "Expected more than 1 value per channel when training";
 
-// How many values reach each layer only the model knows: it is asked with one sample, its running means put back.
+// How many values reach each layer only the model knows. What else may be wrong with the input is told elsewhere.
 bool takes_one_sample(Model& model, const BatchNormFacts& facts, at::ScalarType type) {
-  std::vector<int64_t> shape{1};
-  shape.insert(shape.end(), facts.input_shape.begin(), facts.input_shape.end());
-  const at::NoGradGuard no_grad;
-  std::vector<std::pair<at::Tensor, at::Tensor>> kept;
-  for (const auto& [name, buffer] : named_buffers_of(model)) kept.emplace_back(buffer, buffer.clone());
-  const bool was_training = model.is_training();
-  model.train();
-  bool takes = true;
-  try {
-    model.forward(at::zeros(shape, at::TensorOptions().dtype(type).device(facts.device)));
-  } catch (const c10::Error& error) {
-    // What else may be wrong with the input is the first step's to say.
-    takes = std::string_view(error.what_without_backtrace()).find(kTooFew) == std::string_view::npos;
-  }
-  model.train(was_training);
-  for (auto& [buffer, value] : kept) buffer.copy_(value);
-  return takes;
+  const at::TensorOptions options = at::dtype(type).device(facts.device);
+  return refusal_of_one_sample(model, facts.input_shape, options, /*training=*/true).find(kTooFew) == std::string::npos;
 }
 
 }  // namespace

@@ -19,16 +19,6 @@ def play(folder, script, *args, timeout=40, env=None, **spec):
     return gp.launch(gp.mlp_spec(folder, **spec), *args, timeout=timeout, env={**FAKE, "FAKE_WORKER_SCRIPT": json.dumps(script), **(env or {})})
 
 
-def start(folder, script, *args, **spec):
-    job = gp.Job(gp.GPUTRAIN, "launch", gp.mlp_spec(folder, **spec), *args, env={**FAKE, "FAKE_WORKER_SCRIPT": json.dumps(script)})
-    try:
-        gp.wait_until(lambda: gp.events(folder / "out", "step"), what="the first step")
-    except AssertionError:
-        job.kill_everything()
-        raise
-    return job
-
-
 def expect(job, folder, code, outcome, *, resumable=None, culprit=None):
     """The code, result.json (or --json where no attempt began) that agrees with it, and nothing left running."""
     COVERED.add(code)
@@ -121,20 +111,20 @@ def test_73_output_is_a_file(tmp_path):
 
 @pytest.mark.parametrize("notice", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
 def test_75_preempted_and_saved(tmp_path, notice):
-    job = start(tmp_path, {"*": ENDLESS})
+    job = gp.start_fake_run(tmp_path, {"*": ENDLESS})
     os.kill(job.process.pid, notice)
     expect(job.finish(), tmp_path, 75, "preempted", resumable=True)
 
 
 def test_75_also_when_one_rank_gets_the_signal(tmp_path):
     """The real ranks agree by vote; here each fake one is told by the controller."""
-    job = start(tmp_path, {"*": ENDLESS})
+    job = gp.start_fake_run(tmp_path, {"*": ENDLESS})
     os.kill(job.pids("--slot")[0], signal.SIGTERM)
     expect(job.finish(), tmp_path, 75, "preempted", resumable=True)
 
 
 def test_76_preempted_and_not_saved(tmp_path):
-    job = start(tmp_path, {"*": [{"ignore_term": True}, {"on_stop": [{"sleep_ms": 60000}]}] + ENDLESS}, "--grace", "1s")
+    job = gp.start_fake_run(tmp_path, {"*": [{"ignore_term": True}, {"on_stop": [{"sleep_ms": 60000}]}] + ENDLESS}, "--grace", "1s")
     os.kill(job.process.pid, signal.SIGTERM)
     job.finish()
     expect(job, tmp_path, 76, "preempted-unsaved", resumable=True)
@@ -142,7 +132,7 @@ def test_76_preempted_and_not_saved(tmp_path):
 
 
 def test_77_stopped_by_command(tmp_path):
-    job = start(tmp_path, {"*": ENDLESS})
+    job = gp.start_fake_run(tmp_path, {"*": ENDLESS})
     assert gp.run("stop", tmp_path / "out").code == 0
     expect(job.finish(), tmp_path, 77, "stopped", resumable=True)
 
@@ -200,10 +190,10 @@ def test_128_plus_n(tmp_path, number):
 def test_130_interrupt_saves_first_and_twice_kills_now(tmp_path):
     for name in ("once", "twice"):
         (tmp_path / name).mkdir()
-    job = start(tmp_path / "once", {"*": ENDLESS})
+    job = gp.start_fake_run(tmp_path / "once", {"*": ENDLESS})
     os.kill(job.process.pid, signal.SIGINT)
     expect(job.finish(), tmp_path / "once", 130, "interrupted", resumable=True)
-    job = start(tmp_path / "twice", {"*": [{"ignore_term": True}, {"on_stop": [{"sleep_ms": 60000}]}] + ENDLESS})
+    job = gp.start_fake_run(tmp_path / "twice", {"*": [{"ignore_term": True}, {"on_stop": [{"sleep_ms": 60000}]}] + ENDLESS})
     os.kill(job.process.pid, signal.SIGINT)
     gp.wait_until(lambda: json.loads(gp.run("status", tmp_path / "twice/out", "--json").out)["state"] == "stopping", what="stopping")
     os.kill(job.process.pid, signal.SIGINT)

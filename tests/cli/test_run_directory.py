@@ -16,16 +16,6 @@ ELSEWHERE = {"run_id": "r", "host": "gpu-7", "boot_id": "b", "pid": 4321, "start
 START = {"kind": "start", "attempt": 1, "run_id": "r", "world_size": 2, "total_steps": 9}
 
 
-def start(folder, script):
-    job = gp.Job(gp.GPUTRAIN, "launch", gp.mlp_spec(folder), env={**FAKE, "FAKE_WORKER_SCRIPT": json.dumps(script)})
-    try:
-        gp.wait_until(lambda: gp.events(folder / "out", "step"), what="the first step")
-    except AssertionError:
-        job.kill_everything()
-        raise
-    return job
-
-
 def run_directory(folder, events=(START,), **files):
     out = folder / "out"
     out.mkdir(parents=True)
@@ -48,7 +38,7 @@ def refused(job, code, *words):
 
 
 def test_a_copied_run_directory_does_not_control_the_original(tmp_path):
-    job = start(tmp_path, {"*": ENDLESS})
+    job = gp.start_fake_run(tmp_path, {"*": ENDLESS})
     copy = tmp_path / "copy"
     try:
         shutil.copytree(tmp_path / "out", copy)

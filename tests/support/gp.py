@@ -200,3 +200,15 @@ optimizer: {{name: adamw, lr: 2e-3}}
 checkpoint: {checkpoint}
 {extra}
 """)
+
+
+def start_fake_run(folder, script, *args, **spec):
+    """A launch whose ranks are fake workers that play `script`, after their first step."""
+    environment = {"GPUTRAIN_WORKER": str(BUILD / "fake_worker"), "FAKE_WORKER_SCRIPT": json.dumps(script)}
+    job = Job(GPUTRAIN, "launch", mlp_spec(folder, **spec), *args, env=environment)
+    try:
+        wait_until(lambda: events(pathlib.Path(folder) / "out", "step"), what="the first step")
+    except AssertionError:
+        job.kill_everything()
+        raise
+    return job

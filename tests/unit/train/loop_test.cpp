@@ -267,6 +267,13 @@ TEST(Loop, AFinishedRunDoesNothing) {
   EXPECT_THAT(steps_of(more.records.of("step")), ElementsAre(11, 12, 13, 14, 15));
 }
 
+void overflow_every_step(Rig& rig) {
+  rig.runner->hooks().on_gradients = [&rig](int64_t) {
+    at::NoGradGuard no_grad;
+    rig.state.parameters()[0].grad().view(-1)[0] = INFINITY;
+  };
+}
+
 // fp16 whose every step overflows: nothing was learned, so the run is not done, and no checkpoint says that it is.
 TEST(Loop, ARunWithoutAnyUpdateFails) {
   TempDir directory;
@@ -274,10 +281,7 @@ TEST(Loop, ARunWithoutAnyUpdateFails) {
   plan.train.precision = Precision::kFp16;
   plan.train.max_steps = 4;
   Rig rig(plan, alone());
-  rig.runner->hooks().on_gradients = [&](int64_t) {
-    at::NoGradGuard no_grad;
-    rig.state.parameters()[0].grad().view(-1)[0] = INFINITY;
-  };
+  overflow_every_step(rig);
   try {
     rig.run();
     FAIL() << "done";
@@ -297,10 +301,7 @@ TEST(Loop, ASmokeRunMayEndBeforeItsScaleFits) {
   plan.train.precision = Precision::kFp16;
   plan.train.max_steps = 3;
   Rig rig(plan, alone());
-  rig.runner->hooks().on_gradients = [&](int64_t) {
-    at::NoGradGuard no_grad;
-    rig.state.parameters()[0].grad().view(-1)[0] = INFINITY;
-  };
+  overflow_every_step(rig);
   EXPECT_EQ(rig.run().step, 3);
   EXPECT_EQ(rig.state.counters.skipped, 3);
 }
