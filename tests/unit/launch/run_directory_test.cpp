@@ -73,6 +73,8 @@ TEST_F(RunDirectoryTest, EachOfOurFilesMakesItARuns) {
   EXPECT_EQ(foreign(), "");
   stdfs::remove(output_ + "/plan.json");
   stdfs::create_directories(output_ + "/checkpoints/step-00000003");
+  EXPECT_EQ(foreign(), "checkpoints") << "another program's: ours have a manifest";
+  write("checkpoints/step-00000003/manifest.json", "{}");
   EXPECT_EQ(foreign(), "");
 }
 
