@@ -24,8 +24,8 @@ StorePtr sub_store(const StorePtr& store, const std::string& name) {
   return c10::make_intrusive<c10d::PrefixStore>(name, store);
 }
 
-std::shared_ptr<Comm> make_gloo_comm(const StorePtr& store, const CommOptions& options) {
-  auto group = make_process_group(make_gloo_backend(store, options, kGlooThreads),
+std::shared_ptr<Comm> make_gloo_comm(const StorePtr& store, const CommOptions& options, const GlooDevice& device) {
+  auto group = make_process_group(make_gloo_backend(store, options, device, kGlooThreads),
                                   c10d::ProcessGroup::BackendType::GLOO, c10::DeviceType::CPU);
   return make_process_group_comm(std::move(group), at::kCPU, options.timeout);
 }
@@ -61,10 +61,11 @@ Comms make_comms(const CommOptions& options) {
   check_nccl_options(options);
   if (options.world_size == 1 && !options.group_of_one) return {make_single_comm(), make_single_comm()};
   const StorePtr store = join_store(options);
+  const GlooDevice device = make_gloo_device(options);
   Comms comms;
-  comms.control = make_gloo_comm(sub_store(store, "control"), options);
+  comms.control = make_gloo_comm(sub_store(store, "control"), options, device);
   const StorePtr gradients = sub_store(store, "gradients");
-  comms.gradients = options.nccl ? make_nccl_comm(gradients, options) : make_gloo_comm(gradients, options);
+  comms.gradients = options.nccl ? make_nccl_comm(gradients, options) : make_gloo_comm(gradients, options, device);
   // Rank 0 serves the store and may leave early, so nobody goes on before all are done with it (NCCL's communicator is
   // made by its first collective).
   comms.gradients->barrier();

@@ -52,14 +52,21 @@ TEST_F(AgentCommandTest, GpuRankSeesItsDeviceAlone) {
 
 TEST_F(AgentCommandTest, DeterministicGpuRanksGetCublasItsWorkspace) {
   const auto given = [&](const SlotAssignment& slot) { return rank_command(options, start, slot, false); };
-  EXPECT_THAT(given(start.slots[1]).default_environment, testing::IsEmpty());
+  const auto cublas = Contains(Key("CUBLAS_WORKSPACE_CONFIG"));
+  EXPECT_THAT(given(start.slots[1]).default_environment, Not(cublas));
   start.plan["train"] = {{"deterministic", true}};
-  EXPECT_THAT(given(start.slots[1]).default_environment,
-              testing::ElementsAre(Pair("CUBLAS_WORKSPACE_CONFIG", ":4096:8")));
+  EXPECT_THAT(given(start.slots[1]).default_environment, Contains(Pair("CUBLAS_WORKSPACE_CONFIG", ":4096:8")));
   EXPECT_THAT(given(start.slots[1]).environment, Not(Contains(Key("CUBLAS_WORKSPACE_CONFIG"))));  // the user's wins
-  EXPECT_THAT(given(start.slots[0]).default_environment, testing::IsEmpty());
+  EXPECT_THAT(given(start.slots[0]).default_environment, Not(cublas));
   start.plan["train"]["deterministic"] = false;
-  EXPECT_THAT(given(start.slots[1]).default_environment, testing::IsEmpty());
+  EXPECT_THAT(given(start.slots[1]).default_environment, Not(cublas));
+}
+
+TEST_F(AgentCommandTest, RanksKeepFreedMemoryUnlessTheUserSaysOtherwise) {
+  const auto command = rank_command(options, start, start.slots[0], false);
+  EXPECT_THAT(command.default_environment, Contains(Pair("MALLOC_TRIM_THRESHOLD_", "9223372036854775807")));
+  EXPECT_THAT(command.default_environment, Contains(Pair("MALLOC_MMAP_THRESHOLD_", "33554432")));
+  EXPECT_THAT(command.environment, Not(Contains(Key("MALLOC_TRIM_THRESHOLD_"))));
 }
 
 TEST_F(AgentCommandTest, DevicesAreCountedAmongTheVisibleOnes) {
