@@ -4,11 +4,17 @@
 #include <cctype>
 
 #include "cli/environment.h"
+#include "util/text.h"
 
 namespace gputrain {
+namespace {
+
+constexpr std::string_view kPrefix = "GPUTRAIN_";
+
+}  // namespace
 
 std::string environment_name(const std::string& flag) {
-  std::string name = "GPUTRAIN_";
+  std::string name(kPrefix);
   for (char c : flag.substr(flag.find_first_not_of('-'))) {
     name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
@@ -39,13 +45,37 @@ void bracket_hosts(std::vector<Override>& overrides) {
 }
 
 void apply_environment(CLI::App& command, const std::vector<SpecFlag>& spec_flags) {
+  std::vector<CLI::Option*> options;
   for (CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
     const bool of_spec =
         std::any_of(spec_flags.begin(), spec_flags.end(), [&](const SpecFlag& flag) { return flag.flag == name; });
-    if (name.starts_with("--") && name != "--help" && name != "--set" && !of_spec)
-      option->envname(environment_name(name));
+    if (name.starts_with("--") && name != "--help" && name != "--set" && !of_spec) options.push_back(option);
   }
+  command.preparse_callback([options](size_t) {
+    for (CLI::Option* option : options) option->envname(environment_name(option->get_name()));
+  });
+}
+
+std::vector<std::string> unknown_variables(const CLI::App& app) {
+  std::vector<std::string> known{"WORKER", "CACHE", "BUILD", "LIBTORCH"};  // the last three are the scripts'
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const auto* option : command->get_options()) {
+      const std::string flag = option->get_name();
+      if (flag.starts_with("--") && flag != "--help" && flag != "--set")
+        known.push_back(environment_name(flag).substr(kPrefix.size()));
+    }
+  }
+  std::vector<std::string> lines;
+  for (const std::string& name : variables_with(kPrefix)) {
+    const std::string rest = name.substr(kPrefix.size());
+    if (rest.starts_with("INTERNAL_") || rest.starts_with("TEST_")) continue;
+    if (std::find(known.begin(), known.end(), rest) != known.end()) continue;
+    const std::string near = nearest(rest, known);
+    lines.push_back("the environment variable " + name + " means nothing to gputrain" +
+                    (near.empty() ? "" : "; did you mean " + std::string(kPrefix) + near + "?"));
+  }
+  return lines;
 }
 
 }  // namespace gputrain

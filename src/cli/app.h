@@ -30,8 +30,12 @@ void bracket_hosts(std::vector<Override>& overrides);
 std::string environment_name(const std::string& flag);
 // Adds a flag whose variable overrides_of() reads, so that the origin of its value is known.
 void add_spec_flag(CLI::App& command, SpecFlag& flag);
-// Gives every other option of the command its variable (CLI11 reads it when the flag is absent).
+// Gives every other option of the command its variable (CLI11 reads it when the flag is absent), once the command is
+// the chosen one: no other command's variable is looked at.
 void apply_environment(CLI::App& command, const std::vector<SpecFlag>& spec_flags = {});
+
+// One line for each GPUTRAIN_* variable that no command knows, with the nearest name that one does.
+std::vector<std::string> unknown_variables(const CLI::App& app);
 
 void add_launch_command(CLI::App& app, Action& action);
 void add_eval_command(CLI::App& app, Action& action);

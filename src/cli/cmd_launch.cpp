@@ -8,6 +8,7 @@
 #include "cli/scratch.h"
 #include "cli/show.h"
 #include "launch/controller.h"
+#include "launch/outcome.h"
 #include "spec/dry_run.h"
 #include "spec/resolve.h"
 #include "util/error.h"
@@ -46,13 +47,16 @@ Spec read_spec(const LaunchFlags& flags) {
   return flags.smoke ? smoke_spec(&spec) : spec;
 }
 
-// The same command line again, for people to copy; quoted for a shell where that is needed.
-std::string command_text(const LaunchFlags& flags) {
+// The same command line again, for people to copy; quoted for a shell where that is needed. Without what --set gave to
+// `replaced`, a key.
+std::string command_text(const LaunchFlags& flags, const std::string& replaced = "") {
   std::string text = "gputrain launch " + shell_quoted(flags.config);
   for (const auto& flag : flags.spec) {
     if (flag.option->count() > 0) text += " " + flag.flag + " " + shell_quoted(flag.value);
   }
-  for (const auto& set : flags.sets) text += " --set " + shell_quoted(set);
+  for (const auto& set : flags.sets) {
+    if (replaced.empty() || !set.starts_with(replaced + "=")) text += " --set " + shell_quoted(set);
+  }
   return text;
 }
 
@@ -75,6 +79,7 @@ int launch(const LaunchFlags& flags) {
   if (!flags.dry_run) refuse_small_machine(plan);
   if (!flags.smoke) refuse_foreign_output(plan, spec);
   if (flags.dry_run) {
+    if (flags.smoke) plan.output = "a temporary directory";
     std::cout << (flags.json ? dry_run_json(plan, spec, notices).dump(2) + "\n" : render_dry_run(plan, spec, notices));
     return 0;
   }
@@ -99,7 +104,8 @@ int launch(const LaunchFlags& flags) {
   show_start(plan, spec, notices, flags.config);
   const Outcome outcome = run_controller(options);
   const int code = report(outcome, flags.json);
-  if (code == 0 && !flags.smoke) std::cerr << show_end(plan, command_text(flags));
+  if (code == 0 && !flags.smoke)
+    std::cerr << show_end(plan, [&](const std::string& key) { return command_text(flags, key); });
   return code;
 }
 
@@ -112,11 +118,7 @@ int launch_or_json(const LaunchFlags& flags) {
     std::cout << Json{{"outcome", row ? std::string(row->word) : "failed"},
                       {"exit_code", code},
                       {"resumable", false},
-                      {"error",
-                       {{"kind", error_word(error.kind)},
-                        {"message", error.message},
-                        {"where", error.where},
-                        {"hint", error.hint}}}}
+                      {"error", error_json(WireError{error.kind, error.message, error.where, error.hint})}}
                      .dump(2)
               << "\n";
   };

@@ -39,6 +39,7 @@ std::string find_run(const std::string& given) {
   if (!given.empty()) {
     if (stdfs::exists(given + "/events.jsonl") || stdfs::exists(given + "/lock"))
       return stdfs::absolute(given).lexically_normal();
+    if (!stdfs::exists(given)) throw Error(ErrorKind::kUsage, "no such directory", given);
     throw Error(ErrorKind::kUsage, "not a run directory: it has neither events.jsonl nor a lock", given);
   }
   std::string newest;
@@ -136,6 +137,7 @@ Json status_from_files(const std::string& output) {
     if (result.is_object()) {
       status["state"] = result.value("outcome", "unknown");
       status["result"] = result;
+      status["result"]["output"] = output;  // of a copied or moved run directory it names the original
     }
   }
   if (const auto holder = holder_elsewhere(output)) {
@@ -193,8 +195,12 @@ int show_logs(const RunFlags& flags) {
   if (attempts.empty()) throw Error(ErrorKind::kUsage, "the run has no logs yet", output + "/logs");
   const std::string attempt = flags.attempt ? attempt_name(*flags.attempt) : attempts.back();
   const std::string path = rank_log_path(output, attempt, flags.rank);
-  if (!stdfs::exists(path))
-    throw Error(ErrorKind::kUsage, "no such log", path, "attempts here: " + join_words(attempts));
+  if (!stdfs::exists(path)) {
+    throw Error(ErrorKind::kUsage, "no such log", path,
+                "attempts here: " + join_words(attempts) + "; of " + attempt + ": " +
+                    join_words(real_file_system().list(output + "/logs/" + attempt)));
+  }
+  if (stdfs::file_size(path) == 0) std::cerr << path << " is empty\n";
   const auto lines = split(real_file_system().read(path), '\n');
   const size_t wanted = flags.tail ? static_cast<size_t>(*flags.tail) + 1 : lines.size();
   for (size_t i = lines.size() - std::min(lines.size(), wanted); i + 1 < lines.size(); ++i)

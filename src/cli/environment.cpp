@@ -54,6 +54,16 @@ std::optional<std::string> environment_variable(const std::string& name) {
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
 
+std::vector<std::string> variables_with(std::string_view prefix) {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (text.starts_with(prefix)) names.emplace_back(text.substr(0, text.find('=')));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 HostFacts host_facts() {
   HostFacts facts;
   facts.cores = cpu_count();

@@ -3,12 +3,15 @@
 // these.
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "spec/resolve.h"
 
 namespace gputrain {
 
 std::optional<std::string> environment_variable(const std::string& name);
+std::vector<std::string> variables_with(std::string_view prefix);  // their names, sorted
 
 // Cores from the affinity mask, GPUs from CUDA_VISIBLE_DEVICES or the driver's device files, the CUDA library beside
 // the executable.

@@ -56,6 +56,16 @@ void print_error(const std::string& text) {
   std::cerr << "gputrain: error: " << text << "\n";
 }
 
+// Data that could not be written is no success; a reader that went away (`| head`) is.
+int written() {
+  errno = 0;
+  std::cout.flush();
+  if (!std::cout && errno != EPIPE) {
+    throw Error(ErrorKind::kOutput, "cannot write to standard output: " + errno_text(errno != 0 ? errno : EIO));
+  }
+  return 0;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Trains a model on every GPU you have rented, from one YAML file, and does not lose your work.",
                "gputrain"};
@@ -70,18 +80,18 @@ int run(int argc, char** argv) {
   try {
     app.parse(arguments_reversed(argc, argv));
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);  // --help, --version
+    if (problem.get_exit_code() == 0) {  // --help, --version
+      app.exit(problem);
+      return written();
+    }
     print_error(std::string(problem.what()) + "\nhint: " + suggestion(app, argc, argv));
     return static_cast<int>(ExitCode::kUsage);
   }
-  const int code = action();
-  // Data that could not be written is no success; a reader that went away (`| head`) is.
-  errno = 0;
-  std::cout.flush();
-  if (!std::cout && errno != EPIPE && code == 0) {
-    throw Error(ErrorKind::kOutput, "cannot write to standard output: " + errno_text(errno != 0 ? errno : EIO));
+  if (!app.got_subcommand("agent")) {
+    for (const auto& line : unknown_variables(app)) std::cerr << "gputrain: notice: " << line << "\n";
   }
-  return code;
+  const int code = action();
+  return code == 0 ? written() : code;
 }
 
 }  // namespace

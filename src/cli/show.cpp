@@ -65,17 +65,18 @@ std::string evaluation_text(const Json& record) {
   return text;
 }
 
-// The limit that ended the run, doubled: "train.epochs=10".
-std::string twice_as_long(const TrainPlan& train, const Json& checkpoint) {
+// The limit that ended the run, doubled: {"train.epochs", 10}.
+std::optional<std::pair<std::string, int64_t>> twice_as_long(const TrainPlan& train, const Json& checkpoint) {
   const int64_t step = checkpoint.is_object() ? checkpoint.value("step", int64_t{0}) : 0;
   if (train.max_steps && (!train.epochs || step >= *train.max_steps))
-    return "train.max_steps=" + std::to_string(2 * *train.max_steps);
-  return train.epochs ? "train.epochs=" + std::to_string(2 * *train.epochs) : "";
+    return {{"train.max_steps", 2 * *train.max_steps}};
+  if (train.epochs) return {{"train.epochs", 2 * *train.epochs}};
+  return std::nullopt;
 }
 
 }  // namespace
 
-std::string show_end(const RunPlan& plan, const std::string& command) {
+std::string show_end(const RunPlan& plan, const std::function<std::string(const std::string&)>& command_without) {
   RunFacts facts = read_facts(plan.output);
   std::vector<std::vector<std::string>> rows;
   if (facts.evaluation.is_object()) rows.push_back({"  validation", evaluation_text(facts.evaluation)});
@@ -84,10 +85,15 @@ std::string show_end(const RunPlan& plan, const std::string& command) {
     std::nth_element(facts.samples_per_s.begin(), middle, facts.samples_per_s.end());
     rows.push_back({"  throughput", format_number(std::round(*middle)) + " samples/s (median over steps)"});
   }
-  if (facts.checkpoint.is_object()) rows.push_back({"  checkpoint", facts.checkpoint.value("path", "")});
+  if (facts.checkpoint.is_object()) {  // by its name: the run directory may have been copied or moved since
+    const std::filesystem::path written = facts.checkpoint.value("path", "");
+    rows.push_back({"  checkpoint", plan.output + "/checkpoints/" + written.filename().string()});
+  }
   rows.push_back({"  logs", plan.output + "/logs, records in " + plan.output + "/events.jsonl"});
-  const std::string longer = twice_as_long(plan.train, facts.checkpoint);
-  if (!longer.empty()) rows.push_back({"  continue", command + " --set " + longer});
+  if (const auto longer = twice_as_long(plan.train, facts.checkpoint)) {
+    const auto& [key, value] = *longer;
+    rows.push_back({"  continue", command_without(key) + " --set " + key + "=" + std::to_string(value)});
+  }
   return render_table(rows);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // What `launch` and `eval` show people around the controller, and the checks that need both the spec and an earlier
 // run's files.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,8 +19,8 @@ std::vector<std::shared_ptr<Sink>> sinks_for_people();
 void show_start(const RunPlan& plan, const Spec& spec, const std::vector<Notice>& notices, const std::string& config);
 
 // After a finished run, from its events: newest evaluation, throughput, where checkpoint and logs are, how to go on.
-// `command`: the command line that started it.
-std::string show_end(const RunPlan& plan, const std::string& command);
+// `command_without(key)`: the command line that started it, without what --set gave to that key.
+std::string show_end(const RunPlan& plan, const std::function<std::string(const std::string&)>& command_without);
 
 // Preflight of what this machine must have for the plan. Throws Error(kEnvironment).
 void refuse_small_machine(const RunPlan& plan);

@@ -82,7 +82,8 @@ std::string hex_bytes(std::string_view head) {
 }  // namespace
 
 DataFile::DataFile(std::string path, std::string role) : path_(std::move(path)), role_(std::move(role)) {
-  fd_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  // O_NONBLOCK: a pipe in the place of a file is told below, and not waited for.
+  fd_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd_) {
     const int reason = errno;
     std::string hint = reason == ENOENT ? "check the path" : "";

@@ -160,8 +160,8 @@ std::unique_ptr<Source> open_idx(const SourceRequest& request) {
   IdxArray labels = read_idx(label_file, 1);  // the small one first: mistakes show at once
   IdxArray images = read_idx(image_file, 3);
   if (images.dims[0] != labels.dims[0]) {
-    throw label_file.error("has " + std::to_string(labels.dims[0]) + " labels for the " +
-                               std::to_string(images.dims[0]) + " images of " + image_file.path(),
+    throw label_file.error("has " + plural(labels.dims[0], "label") + " for the " + plural(images.dims[0], "image") +
+                               " of " + image_file.path(),
                            "images and labels must come from the same set (train or test)");
   }
   if (request.num_classes >= 0) {

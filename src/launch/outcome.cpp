@@ -104,6 +104,7 @@ std::string stop_text(const AttemptResult& result, const OutcomeContext& context
                      : result.reason == StopReason::kInterrupted ? "interrupted"
                      : result.reason == StopReason::kMaxDuration ? "stopped at launch.max_duration"
                                                                  : "preempted";
+  if (context.smoke) return text + "\n";
   if (!result.saved) return text + ": not saved, " + saved_text(context) + "\n";
   if (!result.went || result.step == 0) return text + ": nothing new to save, " + saved_text(context) + "\n";
   return text + ": saved at step " + std::to_string(result.step) + "\n";

@@ -18,7 +18,7 @@ struct OutcomeContext {
   int restarts = 0, max_restarts = 0;
   int64_t last_step = 0;    // of the newest step record
   int64_t saved_step = -1;  // of the newest checkpoint, -1 = none
-  bool smoke = false;       // nothing to continue
+  bool smoke = false;       // a smoke test or an evaluation: nothing is saved or to be continued
 };
 
 // `decision` belongs to a failed attempt.

@@ -12,7 +12,10 @@ namespace gputrain {
 std::function<void()> lock_fence(FileSystem& fs, std::string lock_path, std::string run_id, int attempt) {
   return [&fs, lock_path, run_id, attempt] {
     const std::string hint = "another launch owns this output directory now; nothing of this attempt is committed";
-    if (!fs.exists(lock_path)) throw Error(ErrorKind::kOutput, "the lock is gone", lock_path, hint);
+    if (!fs.exists(lock_path)) {
+      throw Error(ErrorKind::kOutput, "the lock is gone", lock_path,
+                  "somebody has removed it, or the whole output directory; nothing of this attempt is committed");
+    }
     const Json lock = parse_json(fs.read(lock_path), lock_path);
     if (lock.value("run_id", std::string()) != run_id || lock.value("attempt", -1) != attempt) {
       throw Error(ErrorKind::kOutput,

@@ -96,6 +96,19 @@ void copy_all(const NamedTensors& wanted, const Tensors& saved) {
   }
 }
 
+// "seed was 1, is 2; ..." of two objects.
+std::string changes_text(const Json& before, const Json& now) {
+  std::vector<std::string> changes;
+  for (const auto& [name, value] : now.items()) {
+    const Json old = before.contains(name) ? before.at(name) : Json();
+    if (old != value) changes.push_back(name + " was " + dump_line(old) + ", is " + dump_line(value));
+  }
+  for (const auto& [name, value] : before.items()) {
+    if (!now.contains(name)) changes.push_back(name + " was " + dump_line(value) + ", is not set");
+  }
+  return join(changes, "; ");
+}
+
 }  // namespace
 
 NamedTensors model_tensors(const Model& model) {
@@ -225,22 +238,14 @@ void restore_model(const Model& model, const LoadedCheckpoint& checkpoint) {
 }
 
 void check_same_run(const StateStamp& saved, const StateStamp& now, const std::string& where) {
-  std::vector<std::string> changes;
-  for (const auto& [name, value] : now.identity.items()) {
-    const Json before = saved.identity.contains(name) ? saved.identity.at(name) : Json();
-    if (before != value) changes.push_back(name + " was " + dump_line(before) + ", is " + dump_line(value));
-  }
-  for (const auto& [name, value] : saved.identity.items()) {
-    if (!now.identity.contains(name)) changes.push_back(name + " was " + dump_line(value) + ", is not set");
-  }
-  if (!changes.empty()) {
-    throw Error(ErrorKind::kSpec, "the run cannot continue from this checkpoint: " + join(changes, "; "), where,
+  if (saved.identity != now.identity) {
+    throw Error(ErrorKind::kSpec,
+                "the run cannot continue from this checkpoint: " + changes_text(saved.identity, now.identity), where,
                 "restore these values, choose another output directory, or start over with --resume never");
   }
   if (saved.data != now.data) {
     throw Error(ErrorKind::kData,
-                "the training data changed since this checkpoint was saved: " + dump_line(saved.data) + " then, " +
-                    dump_line(now.data) + " now",
+                "the training data changed since this checkpoint was saved: " + changes_text(saved.data, now.data),
                 where, "restore the data, choose another output directory, or start over with --resume never");
   }
 }

@@ -58,6 +58,28 @@ def test_precedence_flag_environment_file_default(tmp_path):
     assert grace("--grace", "9s", env={"GPUTRAIN_GRACE": "8s"}) == ("9s", "--grace")
 
 
+def test_a_variable_of_the_environment_counts_for_the_command_that_has_it(tmp_path):
+    spec = gp.mlp_spec(tmp_path)
+    assert gp.run("validate", spec, env={"GPUTRAIN_RANK": "x"}).code == 0
+    refused = gp.run("logs", tmp_path, env={"GPUTRAIN_RANK": "x"})
+    assert refused.code == 2 and "--rank" in refused.err
+
+
+def test_an_unknown_variable_of_ours_is_told_with_the_nearest_name(tmp_path):
+    job = gp.run("validate", gp.mlp_spec(tmp_path), env={"GPUTRAIN_MAX_RESTART": "3", "GPUTRAIN_QUUX": "1", "GPUTRAIN_GRACE": "9s"})
+    assert job.code == 0
+    assert [line for line in job.err.splitlines() if line.startswith("gputrain: notice")] == [
+        "gputrain: notice: the environment variable GPUTRAIN_MAX_RESTART means nothing to gputrain; did you mean GPUTRAIN_MAX_RESTARTS?",
+        "gputrain: notice: the environment variable GPUTRAIN_QUUX means nothing to gputrain",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["launch", "--help"], ["--version"], ["init"]])
+def test_output_that_cannot_be_written_is_no_success(arguments):
+    with open("/dev/full", "w") as full:
+        assert subprocess.run([gp.GPUTRAIN, *arguments], stdout=full, stderr=subprocess.PIPE).returncode == 73
+
+
 def test_dry_run_starts_nothing_and_shows_the_batch_arithmetic(tmp_path):
     spec = gp.mlp_spec(tmp_path, ranks=3, train="epochs: 1, global_batch: 16, micro_batch: 4")
     job = gp.launch(spec, "--dry-run")

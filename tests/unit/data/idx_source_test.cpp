@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include "unit/data/data_files.h"
 
 namespace gputrain {
@@ -78,6 +80,14 @@ TEST_F(IdxSource, RefusesDirectories) {
   const Error error = error_of([&] { open(folder_.path(""), folder_.write("l", idx_labels(6))); });
   EXPECT_EQ(error.kind, ErrorKind::kData);
   EXPECT_THAT(error.message, HasSubstr("is a directory"));
+}
+
+TEST_F(IdxSource, APipeIsToldAndNotWaitedFor) {
+  const std::string pipe = folder_.path("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const Error error = error_of([&] { open(pipe, pipe); });
+  EXPECT_EQ(error.kind, ErrorKind::kData);
+  EXPECT_THAT(error.message, HasSubstr("is not a regular file"));
 }
 
 TEST_F(IdxSource, SaysWhatAWrongFileLooksLike) {

@@ -255,9 +255,21 @@ TEST_F(LockTest, AReadOnlyPlaceIsNoOutput) {
 
 TEST_F(LockTest, ForeignTextIsNotTakenForALock) {
   stdfs::create_directories(output_);
-  for (const std::string text : {"", "hello", "{}", R"({"run_id": 7})"}) {
+  for (const std::string text : {"hello", "{}", R"({"run_id": 7})"}) {
     std::ofstream(lock_path(output_), std::ios::trunc) << text;
     expect_refused("this is not a gputrain lock", "remove the file");
+  }
+}
+
+TEST_F(LockTest, WhatACrashLeavesOfALockIsWatchedAndTakenOver) {
+  stdfs::create_directories(output_);
+  for (const std::string& text : {std::string(), std::string(1024, '\0')}) {
+    notices_.clear();
+    std::ofstream(lock_path(output_), std::ios::trunc) << text;
+    const auto lock = acquire();
+    EXPECT_TRUE(lock->beat());
+    EXPECT_THAT(notices_, ElementsAre(HasSubstr("a machine that crashed is watched for 20 s"),
+                                      HasSubstr("took over the lock of pid 0 on a machine that crashed")));
   }
 }
 
