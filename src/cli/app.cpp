@@ -58,7 +58,8 @@ void apply_environment(CLI::App& command, const std::vector<SpecFlag>& spec_flag
 }
 
 std::vector<std::string> unknown_variables(const CLI::App& app) {
-  std::vector<std::string> known{"WORKER", "CACHE", "BUILD", "LIBTORCH"};  // the last three are the scripts'
+  std::vector<std::string> known{"WORKER",    "CACHE",      "BUILD",
+                                 "BUILD_DIR", "BUILD_TYPE", "LIBTORCH"};  // all but the first are the scripts'
   for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     for (const auto* option : command->get_options()) {
       const std::string flag = option->get_name();
@@ -69,10 +70,10 @@ std::vector<std::string> unknown_variables(const CLI::App& app) {
   std::vector<std::string> lines;
   for (const std::string& name : variables_with(kPrefix)) {
     const std::string rest = name.substr(kPrefix.size());
-    if (rest.starts_with("INTERNAL_") || rest.starts_with("TEST_")) continue;
+    if (rest.starts_with("INTERNAL_")) continue;
     if (std::find(known.begin(), known.end(), rest) != known.end()) continue;
     const std::string near = nearest(rest, known);
-    lines.push_back("the environment variable " + name + " means nothing to gputrain" +
+    lines.push_back("the environment variable " + printable(name) + " means nothing to gputrain" +
                     (near.empty() ? "" : "; did you mean " + std::string(kPrefix) + near + "?"));
   }
   return lines;

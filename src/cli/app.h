@@ -1,5 +1,5 @@
 #pragma once
-// The command line: one CLI11 tree, one cmd_*.cpp a command. A command is registered by the issue that builds it.
+// The command line: one CLI11 tree, one cmd_*.cpp a command.
 #include <functional>
 #include <string>
 #include <vector>

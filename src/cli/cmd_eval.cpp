@@ -43,6 +43,7 @@ int evaluate(const EvalFlags& flags) {
                         "add data.val to evaluate on");
   }
   refuse_small_machine(plan);
+  show_notices(notices);
   const ScratchDirectory scratch;
   ControllerOptions options;
   options.resume = {"eval", checkpoint_path(flags.checkpoint, plan)};

@@ -55,7 +55,7 @@ std::string command_text(const LaunchFlags& flags, const std::string& replaced =
     if (flag.option->count() > 0) text += " " + flag.flag + " " + shell_quoted(flag.value);
   }
   for (const auto& set : flags.sets) {
-    if (replaced.empty() || !set.starts_with(replaced + "=")) text += " --set " + shell_quoted(set);
+    if (parse_set(set).key != replaced) text += " --set " + shell_quoted(set);
   }
   return text;
 }

@@ -36,15 +36,17 @@ struct RunFlags {
 
 // The run directory meant by RUN: itself, or the one under runs/ whose events moved last.
 std::string find_run(const std::string& given) {
+  std::error_code ignored;
   if (!given.empty()) {
-    if (stdfs::exists(given + "/events.jsonl") || stdfs::exists(given + "/lock"))
+    if (stdfs::exists(given + "/events.jsonl", ignored) || stdfs::exists(given + "/lock", ignored))
       return stdfs::absolute(given).lexically_normal();
-    if (!stdfs::exists(given)) throw Error(ErrorKind::kUsage, "no such directory", given);
+    std::error_code problem;
+    if (!stdfs::exists(given, problem))
+      throw Error(ErrorKind::kUsage, problem ? problem.message() : "no such directory", given);
     throw Error(ErrorKind::kUsage, "not a run directory: it has neither events.jsonl nor a lock", given);
   }
   std::string newest;
   stdfs::file_time_type newest_time{};
-  std::error_code ignored;
   for (const auto& entry : stdfs::directory_iterator("runs", ignored)) {
     for (const char* file : {"/events.jsonl", "/lock"}) {
       const auto time = stdfs::last_write_time(entry.path().string() + file, ignored);
@@ -88,11 +90,12 @@ std::optional<LockInfo> holder_elsewhere(const std::string& output) {
 }
 
 std::string whence(const LockInfo& holder) {
-  return holder.host == host_name() ? "another boot of this host" : "another host";
+  return holder.host == host_name() ? ", another boot of this host" : holder.torn ? "" : ", another host";
 }
 
-std::string holder_text(const LockInfo& holder) {
-  return "pid " + std::to_string(holder.pid) + " on " + holder.host;
+// A run that is launched again while its predecessor stops is another one.
+bool same_run(const LockInfo& a, const LockInfo& b) {
+  return a.run_id == b.run_id && a.pid == b.pid && a.start_time == b.start_time;
 }
 
 int64_t member_or_zero(const Json& object, const char* key) {
@@ -141,7 +144,7 @@ Json status_from_files(const std::string& output) {
     }
   }
   if (const auto holder = holder_elsewhere(output)) {
-    status["holder"] = "perhaps " + holder_text(*holder) + ", " + whence(*holder);
+    status["holder"] = "perhaps " + holder_text(*holder) + whence(*holder);
   }
   return status;
 }
@@ -184,6 +187,15 @@ std::vector<std::string> attempts_with_logs(const std::string& output) {
   return names;
 }
 
+// The last line need not have ended.
+std::string last_lines(const std::string& text, int count) {
+  size_t begin = text.size() - (text.ends_with('\n') ? 1 : 0);
+  for (; begin > 0; --begin) {
+    if (text[begin - 1] == '\n' && --count == 0) break;
+  }
+  return text.substr(begin);
+}
+
 int show_logs(const RunFlags& flags) {
   if (flags.rank < 0)
     throw Error(ErrorKind::kUsage, "expected a rank, 0 or above, got " + std::to_string(flags.rank), "--rank");
@@ -195,17 +207,15 @@ int show_logs(const RunFlags& flags) {
   if (attempts.empty()) throw Error(ErrorKind::kUsage, "the run has no logs yet", output + "/logs");
   const std::string attempt = flags.attempt ? attempt_name(*flags.attempt) : attempts.back();
   const std::string path = rank_log_path(output, attempt, flags.rank);
-  if (!stdfs::exists(path)) {
+  if (!real_file_system().exists(path)) {
+    const auto logs = real_file_system().list(output + "/logs/" + attempt);
     throw Error(ErrorKind::kUsage, "no such log", path,
-                "attempts here: " + join_words(attempts) + "; of " + attempt + ": " +
-                    join_words(real_file_system().list(output + "/logs/" + attempt)));
+                "attempts here: " + join_words(attempts) +
+                    (logs.empty() ? "" : "; logs of " + attempt + ": " + join_words(logs)));
   }
-  if (stdfs::file_size(path) == 0) std::cerr << path << " is empty\n";
-  const auto lines = split(real_file_system().read(path), '\n');
-  const size_t wanted = flags.tail ? static_cast<size_t>(*flags.tail) + 1 : lines.size();
-  for (size_t i = lines.size() - std::min(lines.size(), wanted); i + 1 < lines.size(); ++i)
-    std::cout << lines[i] << "\n";
-  std::cout << lines.back();
+  const std::string log = real_file_system().read(path);
+  if (log.empty()) std::cerr << path << " is empty\n";
+  std::cout << (flags.tail ? last_lines(log, *flags.tail) : log);
   return 0;
 }
 
@@ -214,9 +224,9 @@ int stop_run(const RunFlags& flags) {
   const auto reply = ask(output, {{"request", "stop"}, {"now", flags.now}});
   if (!reply) {
     if (const auto holder = holder_elsewhere(output)) {
-      const bool rebooted = holder->host == host_name();
+      const bool rebooted = holder->host == host_name() || holder->torn;
       throw Error(ErrorKind::kEnvironment,
-                  "held by " + holder_text(*holder) + ", " + whence(*holder) + ": it cannot be asked from here", output,
+                  "held by " + holder_text(*holder) + whence(*holder) + ": it cannot be asked from here", output,
                   rebooted ? "if this host has booted since, the run is gone: launch again, it takes over after 20 s"
                            : "run `gputrain stop` there; when that is gone, launch again: it takes over after 20 s");
     }
@@ -224,7 +234,9 @@ int stop_run(const RunFlags& flags) {
     return 0;
   }
   std::cerr << "stopping " << output << (flags.now ? " now, without saving\n" : ": saving first\n");
-  for (auto lock = read_lock(output); lock && judge_lock(output, *lock) != Liveness::kDead; lock = read_lock(output)) {
+  const auto asked = read_lock(output);
+  for (auto lock = asked; lock && same_run(*lock, *asked) && judge_lock(output, *lock) != Liveness::kDead;
+       lock = read_lock(output)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   std::cerr << "stopped\n";

@@ -4,6 +4,7 @@
 
 #include "cli/app.h"
 #include "cli/environment.h"
+#include "cli/show.h"
 #include "gputrain_version.h"
 #include "spec/explain.h"
 #include "spec/init.h"
@@ -22,7 +23,7 @@ int validate(const ValidateFlags& flags) {
   const Spec spec = parse_spec({read_spec_file(flags.config), flags.config, overrides_of({}, flags.sets)});
   std::vector<Notice> notices;
   const RunPlan plan = resolve(spec, host_facts(), &notices);
-  for (const auto& notice : notices) std::cerr << "notice: " << notice.text << "\n";
+  show_notices(notices);
   std::cerr << flags.config << ": valid: " << plan.model.name << ", global batch " << plan.train.global_batch
             << " over " << plan.launch.world_size << (plan.launch.world_size == 1 ? " rank" : " ranks")
             << " of this machine\n";

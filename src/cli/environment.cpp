@@ -69,7 +69,9 @@ HostFacts host_facts() {
   facts.cores = cpu_count();
   facts.gpus = visible_gpus();
   facts.cuda_library = std::filesystem::exists(executable_directory() + "/libgputrain_cuda.so");
-  facts.cwd = std::filesystem::current_path();
+  std::error_code problem;
+  facts.cwd = std::filesystem::current_path(problem);
+  if (problem) throw Error(ErrorKind::kEnvironment, "the working directory is gone: " + problem.message());
   return facts;
 }
 
@@ -94,8 +96,9 @@ std::string this_program() {
 
 std::string control_directory() {
   const auto runtime = environment_variable("XDG_RUNTIME_DIR");
-  const std::string directory =
-      runtime && runtime->size() < 60 ? *runtime + "/gputrain" : "/tmp/gputrain-" + std::to_string(getuid());
+  const std::string directory = runtime && runtime->starts_with('/') && runtime->size() < 60
+                                    ? *runtime + "/gputrain"
+                                    : "/tmp/gputrain-" + std::to_string(getuid());
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     throw Error(ErrorKind::kEnvironment, "cannot create the directory for control sockets: " + errno_text(errno),
                 directory, "set XDG_RUNTIME_DIR to a private directory of yours");
@@ -114,7 +117,9 @@ bool stderr_is_terminal() {
 }
 
 std::string read_spec_file(const std::string& path) {
-  if (std::filesystem::is_directory(path)) throw Error(ErrorKind::kSpec, "is a directory, not a YAML file", path);
+  std::error_code ignored;  // what cannot be told here is told by the read
+  if (std::filesystem::is_directory(path, ignored))
+    throw Error(ErrorKind::kSpec, "is a directory, not a YAML file", path);
   std::ifstream file(path, std::ios::binary);
   if (!file)
     throw Error(ErrorKind::kSpec, "cannot read the spec: " + errno_text(errno), path,

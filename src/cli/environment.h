@@ -26,8 +26,8 @@ std::string worker_program();
 std::string this_program();
 
 // A short private directory for control sockets (a Unix socket's path is limited to 108 bytes):
-// $XDG_RUNTIME_DIR/gputrain, else /tmp/gputrain-<uid>, mode 0700. Throws Error(kEnvironment) when somebody else owns
-// it.
+// $XDG_RUNTIME_DIR/gputrain where that is absolute and below 60 characters, else /tmp/gputrain-<uid>, mode 0700. Throws
+// Error(kEnvironment) when somebody else owns it.
 std::string control_directory();
 
 bool stderr_is_terminal();

@@ -3,11 +3,15 @@
 #include <cerrno>
 #include <exception>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include "cli/app.h"
 #include "gputrain_version.h"
+#include "sys/files.h"
 #include "sys/process.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -56,16 +60,6 @@ void print_error(const std::string& text) {
   std::cerr << "gputrain: error: " << text << "\n";
 }
 
-// Data that could not be written is no success; a reader that went away (`| head`) is.
-int written() {
-  errno = 0;
-  std::cout.flush();
-  if (!std::cout && errno != EPIPE) {
-    throw Error(ErrorKind::kOutput, "cannot write to standard output: " + errno_text(errno != 0 ? errno : EIO));
-  }
-  return 0;
-}
-
 int run(int argc, char** argv) {
   CLI::App app{"Trains a model on every GPU you have rented, from one YAML file, and does not lose your work.",
                "gputrain"};
@@ -80,26 +74,18 @@ int run(int argc, char** argv) {
   try {
     app.parse(arguments_reversed(argc, argv));
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) {  // --help, --version
-      app.exit(problem);
-      return written();
-    }
+    if (problem.get_exit_code() == 0) return app.exit(problem);  // --help, --version
     print_error(std::string(problem.what()) + "\nhint: " + suggestion(app, argc, argv));
     return static_cast<int>(ExitCode::kUsage);
   }
   if (!app.got_subcommand("agent")) {
-    for (const auto& line : unknown_variables(app)) std::cerr << "gputrain: notice: " << line << "\n";
+    for (const auto& line : unknown_variables(app)) std::cerr << "notice: " << line << "\n";
   }
-  const int code = action();
-  return code == 0 ? written() : code;
+  return action();
 }
 
-}  // namespace
-}  // namespace gputrain
-
-int main(int argc, char** argv) {
-  using namespace gputrain;  // NOLINT: the one place where the program leaves its namespace
-  ignore_sigpipe();
+// run(), with its errors told.
+int run_and_tell(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const ErrorList& list) {
@@ -113,4 +99,25 @@ int main(int argc, char** argv) {
                 "\nhint: this is a fault of gputrain itself; please report it with the command line and the spec");
     return static_cast<int>(ExitCode::kInternal);
   }
+}
+
+// Data that could not be written is no success; a reader that went away (`| head`) is.
+int deliver(const std::string& data, int code) {
+  if (write_all(STDOUT_FILENO, data) == data.size() || errno == EPIPE || code != 0) return code;
+  print_error("cannot write to standard output: " + errno_text(errno));
+  return static_cast<int>(exit_code(ErrorKind::kOutput));
+}
+
+}  // namespace
+}  // namespace gputrain
+
+int main(int argc, char** argv) {
+  using namespace gputrain;  // NOLINT: the one place where the program leaves its namespace
+  ignore_sigpipe();
+  // Kept to the end: a stream that meets a full disk half-way no longer knows why it failed.
+  std::ostringstream data;
+  auto* const standard = std::cout.rdbuf(data.rdbuf());
+  const int code = run_and_tell(argc, argv);
+  std::cout.rdbuf(standard);
+  return deliver(data.str(), code);
 }

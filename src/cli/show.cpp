@@ -110,8 +110,11 @@ void show_start(const RunPlan& plan, const Spec& spec, const std::vector<Notice>
   std::cerr << "gputrain: " << plan.name << ": " << plan.model.name << ", " << ranks_text(plan) << "\n";
   std::cerr << "output " << plan.output << (config.empty() ? "" : ", spec " + config) << "\n";
   std::cerr << render_chosen_settings(spec, plan);
+  show_notices(notices);
+}
+
+void show_notices(const std::vector<Notice>& notices) {
   for (const auto& notice : notices) std::cerr << "notice: " << notice.text << "\n";
-  std::cerr.flush();
 }
 
 void refuse_small_machine(const RunPlan& plan) {

@@ -18,6 +18,8 @@ std::vector<std::shared_ptr<Sink>> sinks_for_people();
 // decided here.
 void show_start(const RunPlan& plan, const Spec& spec, const std::vector<Notice>& notices, const std::string& config);
 
+void show_notices(const std::vector<Notice>& notices);  // on stderr
+
 // After a finished run, from its events: newest evaluation, throughput, where checkpoint and logs are, how to go on.
 // `command_without(key)`: the command line that started it, without what --set gave to that key.
 std::string show_end(const RunPlan& plan, const std::function<std::string(const std::string&)>& command_without);

@@ -24,9 +24,7 @@ int64_t first_difference(const std::vector<std::string>& mine, const std::vector
 
 void check_agreement(Comm& comm, const std::string& what, const std::vector<std::string>& lines) {
   if (comm.world_size() == 1) return;
-  // Not join/split alone: "no lines" and "one empty line" would look alike.
-  const std::string sent = comm.broadcast_bytes(join(lines, "\n") + "\n", 0);
-  std::vector<std::string> reference = split(sent.substr(0, sent.size() - 1), '\n');
+  const std::vector<std::string> reference = split(comm.broadcast_bytes(join(lines, "\n"), 0), '\n');
   const std::vector<std::string> mine = split(join(lines, "\n"), '\n');
   const int64_t index = first_difference(mine, reference);
   at::Tensor differs = at::zeros({comm.world_size()}, at::kLong);

@@ -23,11 +23,10 @@ constexpr milliseconds kBetweenLooks{100};
 constexpr int kMaxTries = 8;  // lost races against other starters before giving up
 
 Error in_use(const std::string& output, const LockInfo& holder) {
-  const std::string there = is_of_this_host(holder) ? "" : " on " + holder.host;
-  return {
-      ErrorKind::kOutput,
-      "in use by a live run: pid " + std::to_string(holder.pid) + " on " + holder.host + " (run " + holder.run_id + ")",
-      output, "stop it with `gputrain stop " + output + "`" + there + ", or choose another output directory"};
+  const std::string there = is_of_this_host(holder) || holder.torn ? "" : " on " + holder.host;
+  return {ErrorKind::kOutput,
+          "in use by a live run: " + holder_text(holder) + (holder.torn ? "" : " (run " + holder.run_id + ")"), output,
+          "stop it with `gputrain stop " + output + "`" + there + ", or choose another output directory"};
 }
 
 // mkdir -p that remembers what it made. `path` is absolute or relative; existing directories are fine.
@@ -58,8 +57,7 @@ std::vector<std::string> make_directories(const std::string& path) {
 // Waits until the holder's counter moves (alive: throws) or has stood still for kLockSilence.
 void watch(const LockOptions& options, const LockInfo& holder) {
   if (options.notice) {
-    options.notice("the lock of pid " + std::to_string(holder.pid) + " on " + holder.host +
-                   " is watched for 20 s: it may be alive");
+    options.notice("the lock of " + holder_text(holder) + " is watched for 20 s: it may be alive");
   }
   const MonotonicTime begin = options.clock->now();
   while (options.clock->now() - begin < kLockSilence) {
@@ -87,8 +85,28 @@ class PendingLock {
   UniqueFd fd_;
 };
 
+// A claim is held for microseconds. One of a dead starter is cleared away; one whose starter nobody knows here (another
+// host or boot, torn) when it has stood for as long as a silent lock.
+void clear_dead_claim(const LockOptions& options, const std::string& claim) {
+  const FileId before = file_id(claim);
+  Liveness liveness = Liveness::kUnknown;
+  try {
+    const auto claimant = read_lock_file(claim);
+    if (claimant) liveness = judge_holder(claim, *claimant);
+  } catch (const Error&) {  // no lock's text: nobody makes such a claim
+  }
+  if (liveness == Liveness::kAlive) return;
+  if (liveness == Liveness::kUnknown) {
+    if (options.notice) options.notice(claim + " is watched for 20 s: another start may be at work");
+    const MonotonicTime begin = options.clock->now();
+    while (options.clock->now() - begin < kLockSilence && file_id(claim) == before) options.sleep(kWatchStep);
+  }
+  if (file_id(claim) == before) ::unlink(claim.c_str());
+}
+
 std::string taken_over_text(const std::string& output, const LockInfo& holder) {
-  const std::string who = "lock of pid " + std::to_string(holder.pid) + " on " + holder.host;
+  const std::string who = "lock of " + holder_text(holder);
+  if (holder.torn) return "took over the " + who;
   if (is_of_this_host(holder) && is_copy(lock_path(output), holder)) return "replaced a copied " + who;
   return "took over the " + who + ", which is gone";
 }
@@ -128,7 +146,7 @@ void OutputLock::take(const LockOptions& options) {
     if (!holder) continue;
     refuse_or_watch(options, *holder);
     const std::string text = taken_over_text(output_, *holder);
-    if (take_over(*holder)) {
+    if (take_over(options, *holder)) {
       predecessor_ = holder;
       if (options.notice) options.notice(text);
       return;
@@ -163,13 +181,11 @@ void OutputLock::refuse_or_watch(const LockOptions& options, const LockInfo& hol
 
 // Puts a new lock in the place of the dead holder's. Of several starters link(2) lets one do so at a time; it looks
 // again before it replaces. False: somebody else was faster.
-bool OutputLock::take_over(const LockInfo& dead) {
+bool OutputLock::take_over(const LockOptions& options, const LockInfo& dead) {
   PendingLock pending(output_, self_);
   const std::string claim = output_ + "/lock.takeover";
   if (::link(pending.path(), claim.c_str()) != 0) {
-    // A claim is held for microseconds; one of a dead starter is cleared away.
-    const auto claimant = read_lock_file(claim);
-    if (claimant && judge_holder(claim, *claimant) == Liveness::kDead) ::unlink(claim.c_str());
+    clear_dead_claim(options, claim);
     return false;
   }
   const auto now = read_lock(output_);

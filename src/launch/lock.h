@@ -29,9 +29,13 @@ struct LockInfo {
   int64_t counter = 0;
   std::string socket;  // control socket, "" = none
   uint64_t inode = 0;  // of the file itself, as it was written: a copy of the file has another
+  bool torn = false;   // empty or zeros, as a power cut leaves it: nothing else is known
 };
 
-// The lock of a run directory: nullopt when there is none. Unreadable text throws Error(kOutput).
+// "pid 7 on gpu-1".
+std::string holder_text(const LockInfo& holder);
+
+// The lock of a run directory: nullopt when there is none. Text that is no lock throws Error(kOutput).
 std::optional<LockInfo> read_lock(const std::string& output);
 
 // Whether the holder provably lives or provably died, without waiting; unknown: watch the counter.
@@ -54,9 +58,9 @@ struct LockOptions {
 class OutputLock {
  public:
   // Checks that OUTPUT can be a run directory (made with its parents when missing) and takes the lock; waits up to 20 s
-  // for the counter of a holder that nothing else tells about: on another host, of another boot, or, where flock does
-  // not work, one whose lock looks like a copy. Throws Error(kOutput): a plain file, read-only, full, or locked by a
-  // live run (host and pid named).
+  // for the counter of a holder that nothing else tells about: on another host, of another boot, of a torn lock, or,
+  // where flock does not work, one whose lock looks like a copy. Throws Error(kOutput): a plain file, read-only, full,
+  // or locked by a live run (host and pid named).
   static std::unique_ptr<OutputLock> acquire(LockOptions options);
   // Releases.
   ~OutputLock();
@@ -79,7 +83,7 @@ class OutputLock {
   OutputLock() = default;
   void take(const LockOptions& options);
   bool take_free();
-  bool take_over(const LockInfo& dead);
+  bool take_over(const LockOptions& options, const LockInfo& dead);
   void refuse_or_watch(const LockOptions& options, const LockInfo& holder) const;
   bool still_ours() const;
   bool write();

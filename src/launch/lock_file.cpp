@@ -39,12 +39,11 @@ std::string read_text(int fd) {
   return got > 0 ? std::string(buffer, static_cast<size_t>(got)) : std::string();
 }
 
-// What a power cut leaves of a lock on a file system that writes names before contents. Of no known host, so it is
-// watched before it is taken over.
-LockInfo lost_in_a_crash() {
-  LockInfo info;
-  info.host = "a machine that crashed";
-  return info;
+// Before the file gets its name: machines are taken away without a word.
+void sync_lock_file(int fd, const std::string& output) {
+  if (::fdatasync(fd) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EINTR) return;
+  throw Error(ErrorKind::kOutput, "cannot write the lock: " + errno_text(errno), output,
+              "free some space or choose another output directory");
 }
 
 bool is_running(int pid, uint64_t start_time) {
@@ -68,15 +67,24 @@ std::optional<LockInfo> read_lock_file(const std::string& path) {
     throw Error(ErrorKind::kOutput, "cannot read the lock: " + errno_text(errno), path);
   }
   const std::string text = read_text(fd.get());
-  if (text.find_first_not_of('\0') == std::string::npos) return lost_in_a_crash();
+  if (text.find_first_not_of('\0') == std::string::npos) {
+    LockInfo torn;
+    torn.torn = true;
+    return torn;
+  }
   try {
     const Json json = parse_json(trim(text), path);
-    return LockInfo{json.at("run_id"),  json.at("host"),    json.at("boot_id"), json.at("pid"),  json.at("start_time"),
-                    json.at("attempt"), json.at("counter"), json.at("socket"),  json.at("inode")};
+    return LockInfo{json.at("run_id"),  json.at("host"),    json.at("boot_id"), json.at("pid"),   json.at("start_time"),
+                    json.at("attempt"), json.at("counter"), json.at("socket"),  json.at("inode"), false};
   } catch (const std::exception&) {
     throw Error(ErrorKind::kOutput, "this is not a gputrain lock", path,
                 "if no run is active there, remove the file and launch again");
   }
+}
+
+std::string holder_text(const LockInfo& holder) {
+  if (holder.torn) return "nobody known (the file is empty, as after a power cut)";
+  return "pid " + std::to_string(holder.pid) + " on " + holder.host;
 }
 
 UniqueFd create_lock_file(const std::string& path, const LockInfo& info, const std::string& output) {
@@ -89,7 +97,7 @@ UniqueFd create_lock_file(const std::string& path, const LockInfo& info, const s
   ::flock(fd.get(), LOCK_EX | LOCK_NB);  // fails where there is no flock: then the counter alone speaks
   try {
     write_lock_file(fd.get(), info, output);
-    ::fdatasync(fd.get());  // before it gets its name: machines are taken away without a word
+    sync_lock_file(fd.get(), output);
   } catch (const Error&) {
     ::unlink(path.c_str());
     throw;
@@ -122,14 +130,14 @@ void remove_dead_pending_locks(const std::string& output) {
     const std::string path = output + "/" + name;
     try {
       const auto starter = read_lock_file(path);
-      if (starter && judge_holder(path, *starter) == Liveness::kDead) ::unlink(path.c_str());
+      if (starter && !starter->torn && judge_holder(path, *starter) == Liveness::kDead) ::unlink(path.c_str());
     } catch (const Error&) {  // not written yet, or no lock at all
     }
   }
 }
 
 bool is_of_this_host(const LockInfo& lock) {
-  return lock.host == host_name() && lock.boot_id == boot_id();
+  return !lock.torn && lock.host == host_name() && lock.boot_id == boot_id();
 }
 
 bool is_copy(const std::string& path, const LockInfo& holder) {

@@ -11,7 +11,8 @@ namespace gputrain {
 
 std::string lock_path(const std::string& output);
 
-// nullopt when there is none. Text that is no lock, or something that is no file, throws Error(kOutput).
+// nullopt when there is none; `torn` when it is empty or zeros. Text that is no lock, or something that is no file,
+// throws Error(kOutput).
 std::optional<LockInfo> read_lock_file(const std::string& path);
 
 // Creates `path` (replacing a leftover) with `info`, flocked where the file system can. Throws Error(kOutput), `where`

@@ -224,9 +224,9 @@ StateStamp restore(TrainState& state, const LoadedCheckpoint& checkpoint) {
   if (state.scaler.enabled() == parsed.scaler.is_null())
     problems.push_back("state.json: \"scaler\" does not fit the precision");
   refuse(problems, checkpoint.path);
+  if (state.scaler.enabled()) state.scaler.load(parsed.scaler);  // before the tensors: it may refuse
   copy_all(model, checkpoint.model);
   copy_all(optimizer, checkpoint.optimizer);
-  if (state.scaler.enabled()) state.scaler.load(parsed.scaler);
   state.counters = parsed.counters;
   return parsed.stamp;
 }

@@ -13,7 +13,7 @@ import uuid
 BUILD = pathlib.Path(os.environ["GPUTRAIN_BUILD"])
 GPUTRAIN = str(BUILD / "gputrain")
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MARK = "GPUTRAIN_TEST_MARK"  # in the environment of everything a test starts: what is left is found by it
+MARK = "GP_TEST_MARK"  # in the environment of everything a test starts: what is left is found by it
 
 
 class Job:

@@ -228,6 +228,21 @@ TEST_F(LockTest, AClaimOfADeadStarterIsClearedAway) {
   EXPECT_FALSE(stdfs::exists(output_ + "/lock.takeover"));
 }
 
+TEST_F(LockTest, AClaimThatNobodyKnowsIsWatchedAndClearedAway) {
+  LockInfo elsewhere = on_this_host(7, 1);
+  elsewhere.host = "gpu-9";
+  for (const bool torn : {false, true}) {
+    leave(on_this_host(999999999, 1));
+    create_lock_file(output_ + "/lock.takeover", elsewhere, output_);
+    if (torn) std::ofstream(output_ + "/lock.takeover", std::ios::trunc).flush();
+    notices_.clear();
+    EXPECT_TRUE(acquire()->predecessor());
+    EXPECT_FALSE(stdfs::exists(output_ + "/lock.takeover"));
+    ASSERT_FALSE(notices_.empty());
+    EXPECT_THAT(notices_[0], HasSubstr("/lock.takeover is watched for 20 s"));
+  }
+}
+
 TEST_F(LockTest, AHolderThatWasReplacedLearnsIt) {
   const auto lock = acquire();
   stdfs::remove(lock_path(output_));
@@ -268,8 +283,8 @@ TEST_F(LockTest, WhatACrashLeavesOfALockIsWatchedAndTakenOver) {
     std::ofstream(lock_path(output_), std::ios::trunc) << text;
     const auto lock = acquire();
     EXPECT_TRUE(lock->beat());
-    EXPECT_THAT(notices_, ElementsAre(HasSubstr("a machine that crashed is watched for 20 s"),
-                                      HasSubstr("took over the lock of pid 0 on a machine that crashed")));
+    EXPECT_THAT(notices_, ElementsAre(HasSubstr("as after a power cut) is watched for 20 s"),
+                                      HasSubstr("took over the lock of nobody known")));
   }
 }
 

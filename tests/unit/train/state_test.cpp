@@ -153,7 +153,9 @@ TEST(SameRun, NamesEachItemThatChanged) {
   EXPECT_THAT(error.message, HasSubstr("seed was 7, is 8"));
   now = saved;
   now.data["samples"] = 47;
-  EXPECT_EQ(error_of([&] { check_same_run(saved, now, "step-2"); }).kind, ErrorKind::kData);
+  const Error other_data = error_of([&] { check_same_run(saved, now, "step-2"); });
+  EXPECT_EQ(other_data.kind, ErrorKind::kData);
+  EXPECT_THAT(other_data.message, HasSubstr("changed since this checkpoint was saved: samples was 46, is 47"));
 }
 
 TEST(Exactness, SaysWhatChanged) {
