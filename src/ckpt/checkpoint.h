@@ -43,6 +43,7 @@ struct CheckpointOptions {
   int keep_last = 3;      // >= 1
   std::string keep_best;  // metric; "" = none
   bool best_is_larger = true;
+  Json best_measured_on = nullptr;  // see CheckpointMetric
   // Fencing: called right before the commit's rename; throws when the lock is not this attempt's any more (passed on
   // unchanged).
   std::function<void()> check_fence;

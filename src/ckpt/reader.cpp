@@ -90,10 +90,7 @@ std::string find_best(FileSystem& fs, const std::string& directory) {
   const auto newest_with_metric = std::find_if(candidates.begin(), candidates.end(),
                                                [](const RetentionCandidate& c) { return c.metric.has_value(); });
   const RetentionCandidate* best = nullptr;
-  if (newest_with_metric != candidates.end()) {
-    const CheckpointMetric& metric = *newest_with_metric->metric;
-    best = best_of(candidates, metric.name, metric.larger_is_better);
-  }
+  if (newest_with_metric != candidates.end()) best = best_of(candidates, *newest_with_metric->metric);
   if (best == nullptr) {
     throw Error(ErrorKind::kCheckpoint, "no checkpoint here has a keep_best metric", directory,
                 "use latest, or set checkpoint.keep_best and train on");

@@ -62,13 +62,12 @@ std::string file_name(const std::string& path) {
 
 }  // namespace
 
-const RetentionCandidate* best_of(const std::vector<RetentionCandidate>& candidates, const std::string& name,
-                                  bool larger_is_better) {
+const RetentionCandidate* best_of(const std::vector<RetentionCandidate>& candidates, const CheckpointMetric& like) {
   const RetentionCandidate* best = nullptr;
   for (const RetentionCandidate& candidate : candidates) {
-    if (!candidate.metric || candidate.metric->name != name || std::isnan(candidate.metric->value)) continue;
+    if (!candidate.metric || !comparable(*candidate.metric, like) || std::isnan(candidate.metric->value)) continue;
     const double value = candidate.metric->value;
-    const bool wins = best == nullptr || better(value, best->metric->value, larger_is_better) ||
+    const bool wins = best == nullptr || better(value, best->metric->value, like.larger_is_better) ||
                       (value == best->metric->value && candidate.step < best->step);
     if (wins) best = &candidate;
   }
@@ -80,7 +79,8 @@ std::set<int64_t> steps_to_keep(const std::vector<RetentionCandidate>& candidate
   for (const RetentionCandidate& candidate : candidates) keep.insert(candidate.step);
   while (static_cast<int64_t>(keep.size()) > options.keep_last) keep.erase(keep.begin());
   if (options.keep_best.empty()) return keep;
-  const RetentionCandidate* best = best_of(candidates, options.keep_best, options.best_is_larger);
+  const RetentionCandidate* best =
+      best_of(candidates, {options.keep_best, 0, options.best_is_larger, options.best_measured_on});
   if (best != nullptr) keep.insert(best->step);
   return keep;
 }

@@ -16,9 +16,8 @@ struct RetentionCandidate {
   std::optional<CheckpointMetric> metric;
 };
 
-// The best by `name` (of equals the earliest); nullptr when none has a value. NaN is never best.
-const RetentionCandidate* best_of(const std::vector<RetentionCandidate>& candidates, const std::string& name,
-                                  bool larger_is_better);
+// The best of those comparable with `like` (of equals the earliest); nullptr when none is. NaN is never best.
+const RetentionCandidate* best_of(const std::vector<RetentionCandidate>& candidates, const CheckpointMetric& like);
 
 // The keep_last newest, and the best by keep_best where one is named.
 std::set<int64_t> steps_to_keep(const std::vector<RetentionCandidate>& candidates, const CheckpointOptions& options);

@@ -11,10 +11,14 @@ constexpr char kMetric[] = "metric";
 std::optional<CheckpointMetric> parse_metric(const Json& json) {
   if (json.is_null()) return std::nullopt;
   return CheckpointMetric{json.at("name").get<std::string>(), number_from_json(json.at("value")),
-                          json.at("larger_is_better").get<bool>()};
+                          json.at("larger_is_better").get<bool>(), json.at("measured_on")};
 }
 
 }  // namespace
+
+bool comparable(const CheckpointMetric& a, const CheckpointMetric& b) {
+  return a.name == b.name && a.measured_on == b.measured_on;
+}
 
 std::string state_text(const StateFile& file) {
   if (!file.state.is_object() || file.state.contains(kMetric)) {
@@ -25,7 +29,8 @@ std::string state_text(const StateFile& file) {
   if (file.metric) {
     json[kMetric] = {{"name", file.metric->name},
                      {"value", json_number(file.metric->value)},
-                     {"larger_is_better", file.metric->larger_is_better}};
+                     {"larger_is_better", file.metric->larger_is_better},
+                     {"measured_on", file.metric->measured_on}};
   }
   std::string text = json.dump(2) + "\n";
   // NaN is written as null: caught here, not by the resume that misses it.

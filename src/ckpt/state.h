@@ -13,7 +13,9 @@ struct CheckpointMetric {
   std::string name;
   double value = 0;
   bool larger_is_better = true;
+  Json measured_on = nullptr;  // the validation data's fingerprint: values of other data are not compared
 };
+bool comparable(const CheckpointMetric& a, const CheckpointMetric& b);
 
 struct StateFile {
   Json state;

@@ -128,13 +128,13 @@ auto as_save_error(int64_t step, const std::string& directory, Action action) {
 
 std::optional<CheckpointMetric> metric_of(const CheckpointOptions& options, std::optional<double> value) {
   if (!value || options.keep_best.empty()) return std::nullopt;
-  return CheckpointMetric{options.keep_best, *value, options.best_is_larger};
+  return CheckpointMetric{options.keep_best, *value, options.best_is_larger, options.best_measured_on};
 }
 
 // Nothing that a save would change.
 bool is_same(const CheckpointHead& existing, const StateFile& wanted) {
   const std::optional<CheckpointMetric>& metric = existing.state.metric;
-  return existing.state.state == wanted.state && (!wanted.metric || (metric && metric->name == wanted.metric->name));
+  return existing.state.state == wanted.state && (!wanted.metric || (metric && comparable(*metric, *wanted.metric)));
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ Spec read_spec(const LaunchFlags& flags) {
 // The same command line again, for people to copy; quoted for a shell where that is needed. Without what --set gave to
 // `replaced`, a key.
 std::string command_text(const LaunchFlags& flags, const std::string& replaced = "") {
-  std::string text = "gputrain launch " + shell_quoted(flags.config);
+  std::string text = shell_quoted(program_as_typed()) + " launch " + shell_quoted(flags.config);
   for (const auto& flag : flags.spec) {
     if (flag.option->count() > 0) text += " " + flag.flag + " " + shell_quoted(flag.value);
   }

@@ -152,7 +152,7 @@ Json status_from_files(const std::string& output) {
 void print_status(const Json& status) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& [key, value] : status.items()) {
-    if (key == "ranks" || key == "result" || key == "eval") continue;
+    if (key == "ranks" || key == "result" || key == "eval" || (key == "saved_step" && value == -1)) continue;
     rows.push_back({key, printable(words(value))});
   }
   std::cout << render_table(rows);
@@ -256,7 +256,8 @@ void add_run_commands(CLI::App& app, Action& action) {
   auto [status, status_flags] = add("status", "Show where a run is", show_status);
   status->add_flag("--json", status_flags->json, "as JSON");
   apply_environment(*status);
-  auto [logs, logs_flags] = add("logs", "Print a rank's log", show_logs);
+  auto [logs, logs_flags] =
+      add("logs", "Print what a rank wrote to its stdout and stderr (step records are in events.jsonl)", show_logs);
   logs->add_option("--rank", logs_flags->rank, "which rank")->capture_default_str();
   logs->add_option("--attempt", logs_flags->attempt, "which attempt; the newest without it");
   logs->add_option("--tail", logs_flags->tail, "only the last lines");

@@ -94,6 +94,12 @@ std::string this_program() {
   return executable_directory() + "/gputrain";
 }
 
+std::string program_as_typed() {
+  std::string word;
+  std::getline(std::ifstream("/proc/self/cmdline"), word, '\0');
+  return word.empty() ? "gputrain" : word;
+}
+
 std::string control_directory() {
   const auto runtime = environment_variable("XDG_RUNTIME_DIR");
   const std::string directory = runtime && runtime->starts_with('/') && runtime->size() < 60
@@ -124,7 +130,13 @@ std::string read_spec_file(const std::string& path) {
   if (!file)
     throw Error(ErrorKind::kSpec, "cannot read the spec: " + errno_text(errno), path,
                 "`gputrain init` prints an example to start from");
-  return {std::istreambuf_iterator<char>(file), {}};
+  // Devices have no end, and no person writes this much.
+  constexpr std::streamsize kMost = 16 << 20;
+  std::string text(kMost + 1, '\0');
+  file.read(text.data(), kMost + 1);
+  if (file.gcount() > kMost) throw Error(ErrorKind::kSpec, "is larger than 16 MiB: no spec", path);
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
 }
 
 }  // namespace gputrain

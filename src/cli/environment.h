@@ -24,6 +24,7 @@ void check_open_files(int ranks_of_a_host);
 // cannot start.
 std::string worker_program();
 std::string this_program();
+std::string program_as_typed();  // the first word of the command line, for commands that people copy
 
 // A short private directory for control sockets (a Unix socket's path is limited to 108 bytes):
 // $XDG_RUNTIME_DIR/gputrain where that is absolute and below 60 characters, else /tmp/gputrain-<uid>, mode 0700. Throws

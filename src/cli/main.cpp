@@ -75,7 +75,9 @@ int run(int argc, char** argv) {
     app.parse(arguments_reversed(argc, argv));
   } catch (const CLI::ParseError& problem) {
     if (problem.get_exit_code() == 0) return app.exit(problem);  // --help, --version
-    print_error(std::string(problem.what()) + "\nhint: " + suggestion(app, argc, argv));
+    const bool unknown = app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-';
+    print_error((unknown ? "there is no command " + printable(argv[1]) : std::string(problem.what())) +
+                "\nhint: " + suggestion(app, argc, argv));
     return static_cast<int>(ExitCode::kUsage);
   }
   if (!app.got_subcommand("agent")) {

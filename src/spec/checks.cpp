@@ -103,10 +103,10 @@ void check_length(const Reader& reader, std::vector<Problem>* problems) {
   const bool in_steps = warmup->unit == Length::Unit::kSteps;
   const std::string limit_key = in_steps ? "train.max_steps" : "train.epochs";
   const auto limit = reader.integer(limit_key);
-  if (limit && warmup->count > *limit) {
+  if (limit && warmup->count > 0 && warmup->count >= *limit) {
     problems->push_back({{},
                          "schedule.warmup",
-                         "the warm-up of " + format_length(*warmup) + " is longer than the whole training (" +
+                         "the warm-up of " + format_length(*warmup) + " does not end before the training (" +
                              limit_key + " is " + std::to_string(*limit) + ")",
                          ""});
   }

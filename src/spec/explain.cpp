@@ -87,15 +87,17 @@ std::string explain_section(const std::string& section) {
   return text;
 }
 
+// Where the arguments of a kind stand.
+constexpr std::pair<std::string_view, CatalogKind> kArgumentPlaces[] = {
+    {"optimizer.", CatalogKind::kOptimizer}, {"schedule.", CatalogKind::kSchedule},
+    {"model.args.", CatalogKind::kModel},    {"data.train.", CatalogKind::kFormat},
+    {"data.val.", CatalogKind::kFormat},
+};
+
 // "optimizer.lr", "model.args.hidden": the argument in each entry that has it; "" when none has.
 std::string explain_argument(std::string_view key) {
-  static constexpr std::pair<std::string_view, CatalogKind> kPlaces[] = {
-      {"optimizer.", CatalogKind::kOptimizer}, {"schedule.", CatalogKind::kSchedule},
-      {"model.args.", CatalogKind::kModel},    {"data.train.", CatalogKind::kFormat},
-      {"data.val.", CatalogKind::kFormat},
-  };
   std::string text;
-  for (const auto& [prefix, kind] : kPlaces) {
+  for (const auto& [prefix, kind] : kArgumentPlaces) {
     if (!key.starts_with(prefix)) continue;
     for (const auto& entry : catalog()) {
       if (entry.kind != kind) continue;
@@ -116,6 +118,12 @@ std::vector<std::string> explainable_names() {
     if (!section_help(section).empty() && std::ranges::find(names, section) == names.end()) names.push_back(section);
   }
   for (const auto& entry : catalog()) names.push_back(entry.name);
+  for (const auto& [prefix, kind] : kArgumentPlaces) {
+    for (const auto& entry : catalog()) {
+      if (entry.kind != kind) continue;
+      for (const auto& arg : entry.args) names.push_back(std::string(prefix) + arg.name);
+    }
+  }
   return names;
 }
 

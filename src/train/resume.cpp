@@ -69,6 +69,7 @@ Resumed resume(const Comms& comms, TrainState& state, const StateStamp& now,
   if (!found.at("state").is_null()) {
     ParsedState parsed = parse_train_state(found.at("state"), resumed.path);
     state.counters = parsed.counters;
+    if (parsed.stamp.best_of != now.best_of) state.counters.best.reset();
     if (state.scaler.enabled()) state.scaler.load(parsed.scaler);
     resumed.saved = std::move(parsed.stamp);
   }

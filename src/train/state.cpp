@@ -160,6 +160,7 @@ Json state_json(const TrainState& state, const StateStamp& stamp) {
   json["skipped"] = counters.skipped;
   json["evaluated_at"] = counters.evaluated_at;
   json["best"] = counters.best ? json_number(*counters.best) : Json();
+  json["best_of"] = stamp.best_of;
   json["scaler"] = state.scaler.enabled() ? state.scaler.state() : Json();
   json["identity"] = stamp.identity;
   json["data"] = stamp.data;
@@ -195,6 +196,7 @@ ParsedState parse_train_state(const Json& json, const std::string& where) {
     counters.best = number_from_json(best);
     if (std::isnan(*counters.best)) reader.fail("state.json: \"best\" is " + dump_line(best));
   }
+  parsed.stamp.best_of = reader.item("best_of");
   parsed.scaler = reader.item("scaler");
   parsed.stamp.identity = reader.item("identity");
   parsed.stamp.data = reader.item("data");

@@ -51,6 +51,7 @@ struct StateStamp {
   Json exactness;      // see exactness.h: a difference is a notice
   Json bucket_layout;  // GradReducer::layout(): restored
   Json optimizer;      // optimizer_items(): another optimizer starts with fresh state, which is a notice
+  Json best_of;        // {metric, data} that Counters::best is of, null without keep_best: of another it is forgotten
 };
 
 // What the optimizer keeps of each parameter, sorted: ["exp_avg", "exp_avg_sq", "step"]. Names its kind in a

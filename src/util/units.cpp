@@ -1,5 +1,6 @@
 #include "util/units.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -39,9 +40,13 @@ constexpr UnitRow kSizes[] = {
 
 }  // namespace
 
+// Products of these stay within 64 bits: nanoseconds, epochs times steps of an epoch.
+constexpr double kMostMilliseconds = 36500.0 * 86400e3;
+constexpr int64_t kMostLength = 1'000'000'000;
+
 std::optional<Milliseconds> parse_duration(std::string_view text) {
   auto value = scaled(text, kDurations);
-  if (!value || *value > 9e15) return std::nullopt;
+  if (!value || *value > kMostMilliseconds) return std::nullopt;
   return Milliseconds(std::llround(*value));
 }
 
@@ -85,10 +90,11 @@ std::string format_size(int64_t bytes) {
 
 std::optional<Length> parse_length(std::string_view text) {
   const size_t space = text.find(' ');
-  if (space == std::string_view::npos) return std::nullopt;
-  auto count = parse_int(text.substr(0, space));
-  std::string_view unit = text.substr(text.find_first_not_of(' ', space));
-  if (!count || *count < 0) return std::nullopt;
+  const size_t word = text.find_first_not_of(' ', std::min(space, text.size()));
+  if (word == std::string_view::npos) return std::nullopt;
+  const auto count = parse_int(text.substr(0, space));
+  const std::string_view unit = text.substr(word);
+  if (!count || *count < 0 || *count > kMostLength) return std::nullopt;
   if (unit == "step" || unit == "steps") return Length{*count, Length::Unit::kSteps};
   if (unit == "epoch" || unit == "epochs") return Length{*count, Length::Unit::kEpochs};
   return std::nullopt;

@@ -10,7 +10,8 @@ namespace gputrain {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// "30s", "1.5h", "250ms", "10m", "2d". nullopt when it is not one (a bare number is not: the unit is required).
+// "30s", "1.5h", "250ms", "10m", "2d". nullopt when it is not one (a bare number is not: the unit is required) or above
+// 100 years.
 std::optional<Milliseconds> parse_duration(std::string_view text);
 // "250ms", "1.5s", "10m", "2h": the shortest exact form, parse_duration's inverse.
 std::string format_duration(Milliseconds duration);
@@ -28,7 +29,7 @@ struct Length {
   Unit unit = Unit::kSteps;
   bool operator==(const Length&) const = default;
 };
-std::optional<Length> parse_length(std::string_view text);
+std::optional<Length> parse_length(std::string_view text);  // nullopt also above 10^9
 std::string format_length(const Length& length);
 // In optimizer-step terms, with `steps_per_epoch` global batches an epoch.
 int64_t length_in_steps(const Length& length, int64_t steps_per_epoch);

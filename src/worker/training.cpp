@@ -1,5 +1,6 @@
 #include "worker/training.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "data/transforms.h"
@@ -20,6 +21,8 @@ Training::Training(Foundation base, const Parts& parts, const TraceOptions& trac
       state_(make_state()) {
   stamp_.identity = identity_of(base_.plan);
   stamp_.data = base_.train->fingerprint();
+  if (base_.val && !base_.plan.checkpoint.keep_best.empty())
+    stamp_.best_of = {{"metric", base_.plan.checkpoint.keep_best}, {"data", base_.val->fingerprint()}};
   stamp_.exactness = exactness_of(base_.plan, base_.assign.threads, base_.device_name);
   load_state();
   if (state_.counters.step < total_steps_) check_micro_batches();
@@ -82,7 +85,9 @@ void Training::make_runner(const TraceOptions& trace) {
 // Only here is the number of steps known: the learning rate would never reach its peak, and nobody asks for that.
 void Training::check_warmup() const {
   const Length& warmup = base_.plan.schedule.warmup;
-  const int64_t steps = length_in_steps(warmup, loader_->steps_per_epoch());
+  const int64_t per_epoch = loader_->steps_per_epoch();
+  int64_t steps = length_in_steps(warmup, per_epoch);
+  if (base_.plan.schedule.granularity == Granularity::kEpoch) steps = (steps + per_epoch - 1) / per_epoch * per_epoch;
   if (steps < total_steps_ || steps == 0) return;
   throw Error(ErrorKind::kSpec,
               "the warm-up of " + format_length(warmup) + " (" + plural(steps, "step") +
@@ -98,6 +103,7 @@ CheckpointOptions Training::checkpoint_options() const {
   options.attempt = base_.assign.attempt;
   options.keep_last = plan.checkpoint.keep_last;
   options.keep_best = plan.checkpoint.keep_best;
+  if (stamp_.best_of.is_object()) options.best_measured_on = stamp_.best_of.at("data");
   options.best_is_larger = plan.checkpoint.best_is_larger;
   options.check_fence =
       lock_fence(real_file_system(), plan.output + "/lock", base_.assign.run_id, base_.assign.attempt);
@@ -139,6 +145,13 @@ Json Training::ready() const {
   return body;
 }
 
+// However the path is spelled.
+bool Training::is_ours(const std::string& checkpoint) const {
+  std::error_code ignored;
+  const auto parent = std::filesystem::path(checkpoint).parent_path();
+  return std::filesystem::equivalent(parent, base_.plan.output + "/checkpoints", ignored);
+}
+
 LoopOptions Training::loop_options() const {
   const RunPlan& plan = base_.plan;
   LoopOptions options;
@@ -148,8 +161,7 @@ LoopOptions Training::loop_options() const {
   options.best_metric = plan.checkpoint.keep_best;
   options.best_is_larger = plan.checkpoint.best_is_larger;
   // A checkpoint of another directory (--resume PATH) is not one of this run yet.
-  const std::string ours = plan.output + "/checkpoints/";
-  if (resumed_.saved && resumed_.path.rfind(ours, 0) == 0) options.saved_at = state_.counters.step;
+  if (resumed_.saved && is_ours(resumed_.path)) options.saved_at = state_.counters.step;
   options.needs_update = !plan.smoke;
   options.stamp = stamp_;
   return options;

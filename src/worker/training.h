@@ -39,6 +39,7 @@ class Training {
   std::vector<std::string> notices() const;
   void check_warmup() const;
   CheckpointOptions checkpoint_options() const;
+  bool is_ours(const std::string& checkpoint) const;
   LoopOptions loop_options() const;
 
   Foundation base_;

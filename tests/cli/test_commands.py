@@ -90,6 +90,15 @@ def test_a_reader_that_goes_away_is_no_failure(arguments):
     assert (job.returncode, job.stderr) == (0, "")
 
 
+def test_an_unknown_command_is_named():
+    job = gp.run("launhc")
+    assert job.code == 2 and "there is no command launhc" in job.err and "did you mean launch?" in job.err
+
+
+def test_an_endless_spec_is_refused():
+    assert "larger than 16 MiB" in gp.run("validate", "/dev/zero", timeout=20).err
+
+
 def test_paths_that_no_file_can_have_are_told(tmp_path):
     loop = tmp_path / "loop"
     loop.symlink_to(loop)

@@ -140,3 +140,43 @@ def test_a_stop_in_the_last_evaluation_is_made_up_for_once(tmp_path):
     job = gp.launch(spec)
     assert job.code == 0 and "already complete at step 4" in job.err, job.err
     assert gp.tree(tmp_path / "out") == before
+
+
+def test_resume_from_the_runs_own_checkpoint_leaves_it_where_it_is_however_it_is_spelled(tmp_path):
+    """It was moved aside as somebody else's, and a failure before the next save found nothing to go on from."""
+    spec = gp.mlp_spec(tmp_path, samples=64, train="epochs: 1, global_batch: 16", checkpoint="{every: 2 steps}")
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert gp.launch(spec).code == 0
+    own = tmp_path / "out/checkpoints/step-00000002"
+    for i, output in enumerate([f"{tmp_path}/out/", f"{tmp_path}/link/out", f"{tmp_path}//out"]):
+        held = tmp_path / f"held-{i}"
+        job = gp.Job(gp.GPUTRAIN, "launch", spec, "--resume", str(own), "--set", f"output={output}",
+                     env={"GPUTRAIN_INTERNAL_HOLD": "forward@3", "GPUTRAIN_INTERNAL_HOLD_ONCE": str(held)})
+        gp.wait_until(held.exists, what="the hold")
+        assert own.is_dir(), list((tmp_path / "out/checkpoints").iterdir())
+        job.process.terminate()
+        job.finish()
+        assert job.code == 75 and own.is_dir(), job.err
+
+
+def test_best_is_of_one_metric_on_one_data_set(tmp_path):
+    """What was best by another metric, or on other data, is no bar for the new one."""
+    spec = gp.mlp_spec(tmp_path, samples=64, val=2, train="epochs: 2, global_batch: 16", checkpoint="{every: never, keep_best: accuracy}",
+                       evaluate="{every: 1 step}")
+    assert gp.launch(spec).code == 0
+    out = tmp_path / "out"
+
+    def state():
+        return json.loads((out / "checkpoints" / f"step-{gp.checkpoints(out)[-1]:08d}" / "state.json").read_text())
+
+    assert state()["best_of"]["metric"] == "accuracy"
+    assert gp.launch(spec, "--set", "checkpoint.keep_best=loss", "--set", "train.epochs=3").code == 0
+    losses = [record["loss"] for record in gp.events(out, "eval") if record["step"] > 8]
+    assert state()["best"] == min(losses) and state()["best_of"]["metric"] == "loss"
+    images, labels = gp.write_idx(tmp_path / "more", 40, 8, seed=9, name="val")
+    more = ["--set", f"data.val.images={images}", "--set", f"data.val.labels={labels}"]
+    assert gp.launch(spec, "--set", "checkpoint.keep_best=loss", "--set", "train.epochs=4", *more).code == 0
+    losses = [record["loss"] for record in gp.events(out, "eval") if record["step"] > 12]
+    assert state()["best"] == min(losses)
+    best = gp.run("eval", spec, "--checkpoint", "best", *more)
+    assert best.code == 0 and json.loads(best.out)["loss"] == min(losses), best.err

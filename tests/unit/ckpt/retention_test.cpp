@@ -55,7 +55,11 @@ TEST(Retention, OfEqualsTheEarliestIsTheBest) {
 
 TEST(Retention, ValuesOfAnotherMetricDoNotCompete) {
   EXPECT_THAT(keep({with(10, 99.0, "loss"), with(20, 0.5), without(30)}, 1, "accuracy"), ElementsAre(20, 30));
-  EXPECT_EQ(best_of({with(10, 1.0, "loss")}, "accuracy", true), nullptr);
+  EXPECT_EQ(best_of({with(10, 1.0, "loss")}, {"accuracy"}), nullptr);
+  RetentionCandidate elsewhere = with(10, 1.0);
+  elsewhere.metric->measured_on = {{"samples", 2}};
+  EXPECT_EQ(best_of({elsewhere}, {"accuracy"}), nullptr);
+  EXPECT_NE(best_of({elsewhere}, *elsewhere.metric), nullptr);
 }
 
 }  // namespace

@@ -173,7 +173,8 @@ TEST_F(StoreTest, AMetricThatComesLaterReplacesTheSameStep) {
   save(10, 0.5);
   EXPECT_THAT(names(), ElementsAre("step-00000010"));
   const Json state = Json::parse(fs_.read(at(10, "state.json")));
-  EXPECT_EQ(state["metric"], (Json{{"name", "accuracy"}, {"value", 0.5}, {"larger_is_better", true}}));
+  EXPECT_EQ(state["metric"],
+            (Json{{"name", "accuracy"}, {"value", 0.5}, {"larger_is_better", true}, {"measured_on", nullptr}}));
   options_.on_phase = [](const char*) { FAIL() << "the metric is there already"; };
   save(10, 0.5);
   save(10);

@@ -21,11 +21,12 @@ TEST(C09, LengthOfTraining) {
 
 TEST(C09, WarmUpMustFit) {
   EXPECT_THAT(problems_with({"train.max_steps=10", "schedule.warmup=50 steps"}),
-              ElementsAre(HasSubstr("--set: schedule.warmup: the warm-up of 50 steps is longer than the whole training "
+              ElementsAre(HasSubstr("--set: schedule.warmup: the warm-up of 50 steps does not end before the training "
                                     "(train.max_steps is 10)")));
   EXPECT_THAT(problems_with({"schedule.warmup=3 epochs"}),
-              ElementsAre(HasSubstr("longer than the whole training (train.epochs is 2)")));
-  EXPECT_THAT(problems_with({"schedule.warmup=2 epochs"}), IsEmpty());
+              ElementsAre(HasSubstr("does not end before the training (train.epochs is 2)")));
+  EXPECT_THAT(problems_with({"schedule.warmup=2 epochs"}), ElementsAre(HasSubstr("(train.epochs is 2)")));
+  EXPECT_THAT(problems_with({"schedule.warmup=1 epoch"}), IsEmpty());
   EXPECT_THAT(problems_with({"schedule.warmup=0 steps", "train.max_steps=1"}), IsEmpty());
   EXPECT_THAT(problems_with({"schedule.warmup=50 steps"}), IsEmpty());  // steps of an epoch are not known here
 }

@@ -29,6 +29,12 @@ TEST(Explain, ArgumentsSectionsAndCatalogNames) {
   EXPECT_THAT(explain("output"), HasSubstr("Relative to the working directory"));
   EXPECT_THAT(explain("train"), HasSubstr("train.global_batch"));
   EXPECT_THAT(explain("model"), HasSubstr("resnet50"));
+  try {
+    explain("optimzer.lr");
+    ADD_FAILURE() << "explained";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.hint, HasSubstr("did you mean optimizer.lr?"));
+  }
   EXPECT_THAT(explain("adamw"), HasSubstr("betas: a list of 2 numbers from 0 to below 1; default: [0.9, 0.999]"));
   EXPECT_THAT(explain("to_tensor"), HasSubstr("no arguments"));
 }

@@ -140,7 +140,7 @@ TEST(State, AScalerNeedsItsState) {
 TEST(SameRun, NamesEachItemThatChanged) {
   TempDir directory;
   RunPlan plan = small_plan(directory.path());
-  StateStamp saved{identity_of(plan), Json{{"samples", 46}}, Json::object(), Json::array(), Json::array()};
+  StateStamp saved{identity_of(plan), Json{{"samples", 46}}, Json::object(), Json::array(), Json::array(), nullptr};
   EXPECT_NO_THROW(check_same_run(saved, saved, "step-2"));
   plan.train.global_batch = 20;
   plan.seed = 8;

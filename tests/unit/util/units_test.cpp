@@ -23,6 +23,14 @@ TEST(Duration, AUnitIsRequired) {
   }
 }
 
+TEST(Units, WhatWouldOverflowLaterIsRefused) {
+  EXPECT_TRUE(parse_duration("36500d"));
+  EXPECT_FALSE(parse_duration("36501d"));
+  EXPECT_TRUE(parse_length("1000000000 epochs"));
+  EXPECT_FALSE(parse_length("1000000001 steps"));
+  EXPECT_FALSE(parse_length("9223372036854775807 epochs"));
+}
+
 TEST(Length, StepsAndEpochs) {
   EXPECT_EQ(parse_length("500 steps"), (Length{500, Length::Unit::kSteps}));
   EXPECT_EQ(parse_length("1 epoch"), (Length{1, Length::Unit::kEpochs}));
