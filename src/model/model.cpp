@@ -6,6 +6,7 @@
 #include "model/mlp.h"
 #include "model/resnet.h"
 #include "model/small_cnn.h"
+#include "model/vit.h"
 #include "util/error.h"
 
 namespace gputrain {
@@ -22,7 +23,13 @@ constexpr Binding kBindings[] = {
     {"mlp", [](const NamedArgs& args) -> ModelPointer { return std::make_shared<Mlp>(args); }},
     {"small_cnn", [](const NamedArgs& args) -> ModelPointer { return std::make_shared<SmallCnn>(args); }},
     {"resnet18", [](const NamedArgs& args) -> ModelPointer { return std::make_shared<ResNet>(kResNet18, args); }},
+    {"resnet34", [](const NamedArgs& args) -> ModelPointer { return std::make_shared<ResNet>(kResNet34, args); }},
     {"resnet50", [](const NamedArgs& args) -> ModelPointer { return std::make_shared<ResNet>(kResNet50, args); }},
+    {"resnet101", [](const NamedArgs& args) -> ModelPointer { return std::make_shared<ResNet>(kResNet101, args); }},
+    {"vit_b_16",
+     [](const NamedArgs& args) -> ModelPointer { return std::make_shared<VisionTransformer>(kVitB16, args); }},
+    {"vit_s_16",
+     [](const NamedArgs& args) -> ModelPointer { return std::make_shared<VisionTransformer>(kVitS16, args); }},
 };
 
 // Python's Module.to(dtype): floating-point tensors only. LibTorch's own Module::to would also convert

@@ -1,6 +1,6 @@
 #pragma once
 // Models by catalog name. Parameter names, order of construction (so: initial weights after torch.manual_seed) and
-// results equal torchvision's ResNets and the Python twins in tests/parity.
+// results equal torchvision's models and the Python twins in tests/parity.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // torchvision's ResNet (v1.5: a bottleneck's stride sits on its 3x3 convolution): same names, initialisation and
-// results as torchvision.models.resnet18/50(weights=None), with the number of input channels free.
+// results as torchvision.models.resnet18/34/50/101(weights=None), with the number of input channels free.
 #include <array>
 #include <memory>
 #include <vector>
@@ -25,7 +25,9 @@ struct ResNetLayout {
   std::array<int, 4> depths;
 };
 constexpr ResNetLayout kResNet18{.bottleneck = false, .depths = {2, 2, 2, 2}};
+constexpr ResNetLayout kResNet34{.bottleneck = false, .depths = {3, 4, 6, 3}};
 constexpr ResNetLayout kResNet50{.bottleneck = true, .depths = {3, 4, 6, 3}};
+constexpr ResNetLayout kResNet101{.bottleneck = true, .depths = {3, 4, 23, 3}};
 
 class ResNet : public Model {
  public:

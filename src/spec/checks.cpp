@@ -28,10 +28,6 @@ class Reader {
     if (value == nullptr || !value->is_number_integer()) return std::nullopt;
     return value->get<int64_t>();
   }
-  std::optional<Length> length(std::string_view key) const {
-    const Json* value = find(key);
-    return value == nullptr || !value->is_string() ? std::nullopt : parse_length(value->get<std::string>());
-  }
 
  private:
   const Spec& spec_;
@@ -98,17 +94,38 @@ void check_length(const Reader& reader, std::vector<Problem>* problems) {
          "the length of training is missing: give epochs, max_steps, or both (the first reached ends the run)",
          ""});
   }
-  const auto warmup = reader.length("schedule.warmup");
-  if (!warmup) return;
-  const bool in_steps = warmup->unit == Length::Unit::kSteps;
-  const std::string limit_key = in_steps ? "train.max_steps" : "train.epochs";
+}
+
+// What is longer than the whole training would never come to its end; a warm-up must leave a step at its peak. Where
+// the units differ only the workers know.
+void check_within_training(const Reader& reader, const std::string& key, const std::string& text,
+                           std::vector<Problem>* problems) {
+  const auto length = parse_length(text);
+  if (!length || length->unit == Length::Unit::kPercent) return;
+  const std::string limit_key = length->unit == Length::Unit::kSteps ? "train.max_steps" : "train.epochs";
   const auto limit = reader.integer(limit_key);
-  if (limit && warmup->count > 0 && warmup->count >= *limit) {
-    problems->push_back({{},
-                         "schedule.warmup",
-                         "the warm-up of " + format_length(*warmup) + " does not end before the training (" +
-                             limit_key + " is " + std::to_string(*limit) + ")",
-                         ""});
+  const bool warmup = key == "schedule.warmup";
+  if (!limit || length->count <= *limit - (warmup && length->count > 0 ? 1 : 0)) return;
+  problems->push_back({{},
+                       key,
+                       format_length(*length) + (warmup ? " does not end before" : " is longer than") +
+                           " the whole training (" + limit_key + " is " + std::to_string(*limit) + ")",
+                       ""});
+}
+
+void check_schedule(const Reader& reader, std::vector<Problem>* problems) {
+  for (const std::string key : {"schedule.warmup", "schedule.first", "schedule.every", "schedule.decay"}) {
+    const Json* value = reader.find(key);
+    if (value != nullptr && value->is_string()) check_within_training(reader, key, value->get<std::string>(), problems);
+  }
+  if (const Json* milestones = reader.find("schedule.milestones"); milestones != nullptr && milestones->is_array()) {
+    for (const auto& item : *milestones) {
+      check_within_training(reader, "schedule.milestones", item.get<std::string>(), problems);
+    }
+  }
+  if (reader.has_text("schedule.name", "one_cycle") && !reader.has_text("schedule.warmup", "none")) {
+    problems->push_back(
+        {{}, "schedule.warmup", "one_cycle rises by itself, up to its peak", "leave schedule.warmup out"});
   }
 }
 
@@ -146,6 +163,7 @@ std::vector<Problem> check_spec(const Spec& spec) {
   check_output(reader, &problems);
   check_hosts(reader, &problems);
   check_length(reader, &problems);
+  check_schedule(reader, &problems);
   check_evaluation(reader, spec, &problems);
   check_optimizer(reader, &problems);
   check_data(spec, &problems);

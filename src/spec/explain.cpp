@@ -140,7 +140,8 @@ std::string explain_all() {
     text += line + (line.empty() ? "" : "\n");
   }
   text +=
-      "Durations: 250ms, 30s, 10m, 1.5h, 2d. Lengths: 500 steps, 1 epoch. Relative paths are relative to the working "
+      "Durations: 250ms, 30s, 10m, 1.5h, 2d. Lengths: 500 steps, 1 epoch; of schedules also 5%. Relative paths are "
+      "relative to the working "
       "directory.\n";
   return text + "Keys that start with x- are yours: notes, or anchors to refer to. gputrain explain KEY tells more.\n";
 }

@@ -23,7 +23,7 @@ enum class FieldType {
   kFloat,
   kBool,        // true | false, unquoted
   kDuration,    // 30s, 1.5h
-  kLength,      // 500 steps, 1 epoch
+  kLength,      // 500 steps, 1 epoch, 5%
   kEvery,       // a length, a duration, or never
   kChoice,      // one of `words`
   kName,        // the name of a catalog entry of `catalog_kind`

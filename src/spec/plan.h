@@ -89,10 +89,10 @@ struct TrainPlan {
 };
 
 struct SchedulePlan {
-  std::string name = "constant";  // constant | linear | cosine
+  std::string name = "constant";  // catalog name
   Length warmup;                  // count 0 = none
   double warmup_start = 0;        // factor at u = 0
-  double final_factor = 0;        // factor at the end of the decay (linear, cosine)
+  Json args = Json::object();     // of the catalog's entry
   Granularity granularity = Granularity::kStep;
 };
 

@@ -51,7 +51,7 @@ void fields_of(A& a, auto& v, const TrainPlan*) {
 
 template <class A>
 void fields_of(A& a, auto& v, const SchedulePlan*) {
-  a("name", v.name), a("warmup", v.warmup), a("warmup_start", v.warmup_start), a("final_factor", v.final_factor);
+  a("name", v.name), a("warmup", v.warmup), a("warmup_start", v.warmup_start), a("args", v.args);
   a("granularity", v.granularity);
 }
 

@@ -102,8 +102,7 @@ void resolve_optimizer(const Spec& spec, RunPlan* plan) {
   schedule.name = text_at(spec, "schedule.name");
   schedule.warmup = parse_length(text_at(spec, "schedule.warmup")).value_or(Length{});
   schedule.warmup_start = spec.at("schedule.warmup_start").get<double>();
-  const Setting* final_factor = spec.find("schedule.final_factor");
-  if (final_factor != nullptr) schedule.final_factor = final_factor->value.get<double>();
+  schedule.args = arguments_at(spec, "schedule.", CatalogKind::kSchedule, schedule.name);
   schedule.granularity = choice_at<Granularity>(spec, "schedule.granularity");
 }
 

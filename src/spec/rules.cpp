@@ -54,6 +54,12 @@ Kind kind_of(ArgType type) {
       return Kind::kFloatList;
     case ArgType::kPath:
       return Kind::kPath;
+    case ArgType::kLength:
+      return Kind::kLength;
+    case ArgType::kLengthList:
+      return Kind::kLengthList;
+    case ArgType::kChoice:
+      return Kind::kChoice;
     case ArgType::kArray:
       break;
   }
@@ -86,7 +92,8 @@ std::string describe_kind(const ValueRule& rule) {
     case Kind::kPath:
       return "a path";
     case Kind::kInt:
-      return "an integer" + describe_range(rule);
+      return (rule.multiple_of > 1 ? "a multiple of " + std::to_string(rule.multiple_of) : "an integer") +
+             describe_range(rule);
     case Kind::kFloat:
       return "a number" + describe_range(rule);
     case Kind::kBool:
@@ -94,13 +101,15 @@ std::string describe_kind(const ValueRule& rule) {
     case Kind::kDuration:
       return "a duration" + describe_range(rule) + ", such as 30s, 10m or 1.5h";
     case Kind::kLength:
-      return "a length such as 500 steps or 1 epoch";
+      return "a length such as 500 steps, 1 epoch or 5%";
     case Kind::kEvery:
       return "500 steps, 1 epoch, 10m or never";
     case Kind::kIntList:
       return "a list of " + count + "integers" + describe_range(rule);
     case Kind::kFloatList:
       return "a list of " + count + "numbers" + describe_range(rule);
+    case Kind::kLengthList:
+      return "a list of lengths such as 30 epochs";
     case Kind::kChoice:
       break;
   }
@@ -134,6 +143,7 @@ Reading read_int(const Node& node, const ValueRule& rule) {
     const bool too_large = rule.most && static_cast<double>(*value) > *rule.most;
     return unexpected(node, rule, too_large ? "at most " + std::to_string(static_cast<int64_t>(*rule.most)) : "");
   }
+  if (*value % rule.multiple_of != 0) return unexpected(node, rule);
   return Json(*value);
 }
 
@@ -168,8 +178,9 @@ Reading read_duration(const Node& node, const ValueRule& rule) {
 }
 
 Reading read_length(const Node& node, const ValueRule& rule) {
-  if (parse_length(node.text)) return Json(node.text);
-  const bool bare = parse_int(node.text).has_value();
+  const auto length = parse_length(node.text);
+  if (length && (length->count > 0 || !rule.above)) return Json(node.text);
+  const bool bare = parse_double(node.text).has_value();
   return unexpected(node, rule, bare ? "a unit is needed: " + node.text + " steps or " + node.text + " epochs" : "");
 }
 
@@ -177,6 +188,7 @@ Reading read_every(const Node& node, const ValueRule& rule) {
   if (node.text == "never") return Json(node.text);
   const auto length = parse_length(node.text);
   const auto duration = parse_duration(node.text);
+  if (length && length->unit == Length::Unit::kPercent) return unexpected(node, rule);
   if (!length && !duration) return unexpected(node, rule, unit_hint(node.text));
   if ((length && length->count == 0) || (duration && duration->count() == 0))
     return unexpected(node, rule, "write never");
@@ -212,7 +224,9 @@ Reading read_list(const Node& node, const ValueRule& rule) {
                    ""};
   }
   ValueRule element = rule;
-  element.kind = rule.kind == Kind::kIntList ? Kind::kInt : Kind::kFloat;
+  element.kind = rule.kind == Kind::kIntList     ? Kind::kInt
+                 : rule.kind == Kind::kFloatList ? Kind::kFloat
+                                                 : Kind::kLength;
   Json list = Json::array();
   for (const auto& item : node.items) {
     Reading reading = read_value(item, element);
@@ -243,6 +257,8 @@ ValueRule rule_of(const CatalogArg& arg) {
   rule.above = arg.above;
   rule.below = arg.below;
   rule.length = arg.length;
+  rule.words = arg.words;
+  rule.multiple_of = arg.multiple_of;
   return rule;
 }
 
@@ -252,7 +268,8 @@ std::string describe(const ValueRule& rule) {
 }
 
 std::variant<Json, Problem> read_value(const Node& node, const ValueRule& rule) {
-  if (rule.kind == Kind::kIntList || rule.kind == Kind::kFloatList) return read_list(node, rule);
+  if (rule.kind == Kind::kIntList || rule.kind == Kind::kFloatList || rule.kind == Kind::kLengthList)
+    return read_list(node, rule);
   if (node.kind != Node::Kind::kScalar) return unexpected(node, rule);
   if (std::ranges::find(rule.words, node.text) != rule.words.end()) return Json(node.text);
   switch (rule.kind) {

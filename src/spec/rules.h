@@ -14,13 +14,27 @@
 namespace gputrain {
 
 struct ValueRule {
-  enum class Kind { kText, kPath, kInt, kFloat, kBool, kDuration, kLength, kEvery, kChoice, kIntList, kFloatList };
+  enum class Kind {
+    kText,
+    kPath,
+    kInt,
+    kFloat,
+    kBool,
+    kDuration,
+    kLength,
+    kEvery,
+    kChoice,
+    kIntList,
+    kFloatList,
+    kLengthList
+  };
   Kind kind = Kind::kText;
   std::vector<std::string> words;     // accepted besides (kChoice: only these)
   std::optional<double> least, most;  // of numbers, list elements, and durations in seconds
   bool above = false, below = false;  // least, most are exclusive
   int length = 0;                     // of lists; 0 = any but none
   bool may_be_empty = false;          // lists
+  int64_t multiple_of = 1;            // of integers
 };
 
 ValueRule rule_of(const Field& field);     // not for kArguments, kSource, kTransforms, kHosts

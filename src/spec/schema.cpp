@@ -16,6 +16,7 @@ constexpr const char* kNumberPattern = R"(^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE
 constexpr const char* kIntPattern = "^[-+]?(0|[1-9][0-9]*)$";
 constexpr const char* kDurationPattern = R"(^[0-9]+(\.[0-9]+)? *(ms|s|m|h|d)$)";
 constexpr const char* kLengthPattern = "^[0-9]+ +(steps?|epochs?)$";
+constexpr const char* kLengthOrPartPattern = "^([0-9]+ +(steps?|epochs?)|[0-9]+(\\.[0-9]+)? *%)$";
 
 Json any_of(std::vector<Json> choices) {
   if (choices.size() == 1) return choices[0];
@@ -30,6 +31,7 @@ Json number_schema(const ValueRule& rule, bool integer) {
   Json number = {{"type", integer ? "integer" : "number"}};
   if (rule.least) number[rule.above ? "exclusiveMinimum" : "minimum"] = *rule.least;
   if (rule.most) number[rule.below ? "exclusiveMaximum" : "maximum"] = *rule.most;
+  if (rule.multiple_of > 1) number["multipleOf"] = rule.multiple_of;
   return any_of({number, text_like(integer ? kIntPattern : kNumberPattern)});
 }
 
@@ -62,7 +64,7 @@ Json value_schema(const ValueRule& rule) {
       choices.push_back(text_like(kDurationPattern));
       break;
     case Kind::kLength:
-      choices.push_back(text_like(kLengthPattern));
+      choices.push_back(text_like(kLengthOrPartPattern));
       break;
     case Kind::kEvery:
       choices.insert(choices.end(), {Json{{"const", "never"}}, text_like(kLengthPattern), text_like(kDurationPattern)});
@@ -70,6 +72,9 @@ Json value_schema(const ValueRule& rule) {
     case Kind::kIntList:
     case Kind::kFloatList:
       choices.push_back(list_schema(rule, rule.kind == Kind::kIntList));
+      break;
+    case Kind::kLengthList:
+      choices.push_back({{"type", "array"}, {"items", text_like(kLengthOrPartPattern)}, {"minItems", 1}});
       break;
     case Kind::kChoice:
       break;

@@ -1,4 +1,6 @@
 // The spec of `launch --smoke`.
+#include <algorithm>
+
 #include "spec/catalog/catalog.h"
 #include "spec/data_checks.h"
 #include "spec/spec.h"
@@ -22,7 +24,16 @@ Json synthetic_shape(const Spec& base) {
   if (const Setting* features = base.find("model.args.in_features")) return Json::array({features->value});
   std::vector<int64_t> dims = find_entry(CatalogKind::kModel, base.at("model.name").get<std::string>())->sample_shape;
   if (const Setting* channels = base.find("model.args.in_channels")) dims[0] = channels->value.get<int64_t>();
+  if (const Setting* size = base.find("model.args.image_size")) dims[1] = dims[2] = size->value.get<int64_t>();
   return dims;
+}
+
+// Which mean nothing in three steps.
+bool has_lengths(const std::string& schedule) {
+  const CatalogEntry* entry = find_entry(CatalogKind::kSchedule, schedule);
+  return std::ranges::any_of(entry->args, [](const CatalogArg& arg) {
+    return arg.type == ArgType::kLength || arg.type == ArgType::kLengthList;
+  });
 }
 
 }  // namespace
@@ -57,6 +68,10 @@ Spec smoke_spec(const Spec* base) {
   spec.set("data.val", Json(), {OriginKind::kSmoke, "--smoke", 0, 0});
   spec.set("data.transforms.train", Json::array(), {OriginKind::kSmoke, "--smoke", 0, 0});
   spec.set("data.transforms.val", Json::array(), {OriginKind::kSmoke, "--smoke", 0, 0});
+  if (!stronger("schedule.name") && has_lengths(spec.at("schedule.name").get<std::string>())) {
+    spec.erase_under("schedule");
+    set("schedule.name", "constant");
+  }
   set("schedule.warmup", "none");
   set("evaluate.every", "never");
   set("checkpoint.every", "never");

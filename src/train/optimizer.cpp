@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include "train/adamw.h"
+#include "train/adam.h"
+#include "train/lamb.h"
+#include "train/lion.h"
 #include "train/sgd.h"
 #include "util/error.h"
 
@@ -19,7 +21,19 @@ struct Binding {
 constexpr Binding kBindings[] = {
     {"adamw",
      [](const NamedArgs& args, NamedParameters parameters) -> OptimizerPointer {
-       return std::make_unique<AdamW>(args, std::move(parameters));
+       return std::make_unique<Adam>(Adam::Decay::kDecoupled, args, std::move(parameters));
+     }},
+    {"adam",
+     [](const NamedArgs& args, NamedParameters parameters) -> OptimizerPointer {
+       return std::make_unique<Adam>(Adam::Decay::kAddedToGradient, args, std::move(parameters));
+     }},
+    {"lamb",
+     [](const NamedArgs& args, NamedParameters parameters) -> OptimizerPointer {
+       return std::make_unique<Lamb>(args, std::move(parameters));
+     }},
+    {"lion",
+     [](const NamedArgs& args, NamedParameters parameters) -> OptimizerPointer {
+       return std::make_unique<Lion>(args, std::move(parameters));
      }},
     {"sgd",
      [](const NamedArgs& args, NamedParameters parameters) -> OptimizerPointer {
@@ -46,6 +60,12 @@ std::unique_ptr<Optimizer> make_optimizer(const Named& plan, NamedParameters par
     if (plan.name == binding.name) return binding.make(args, std::move(parameters));
   }
   throw Error(ErrorKind::kSpec, "optimizer " + plan.name + " is not built into this program");
+}
+
+std::pair<double, double> betas_of(const NamedArgs& args) {
+  const std::vector<double> betas = args.numbers("betas");
+  if (betas.size() == 2) return {betas[0], betas[1]};
+  throw Error(ErrorKind::kSpec, args.name() + ".betas needs two numbers, got " + std::to_string(betas.size()));
 }
 
 std::vector<std::string> optimizer_names() {

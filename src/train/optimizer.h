@@ -1,6 +1,5 @@
 #pragma once
-// SGD and AdamW over at::_fused_sgd_ / at::_fused_adamw_: one kernel for all parameters; equal to torch.optim with
-// fused=True.
+// Optimizers over fused and foreach kernels: few launches for all parameters, no wait for the device.
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/args.h"
 #include "spec/plan.h"
 
 namespace gputrain {
@@ -30,5 +30,8 @@ class Optimizer {
 // parameters are of one type and on one device.
 std::unique_ptr<Optimizer> make_optimizer(const Named& plan, NamedParameters parameters);
 std::vector<std::string> optimizer_names();
+
+// The argument "betas". Error(kSpec) unless it has two numbers.
+std::pair<double, double> betas_of(const NamedArgs& args);
 
 }  // namespace gputrain

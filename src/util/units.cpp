@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "util/text.h"
+
 namespace gputrain {
 namespace {
 
@@ -88,7 +90,22 @@ std::string format_size(int64_t bytes) {
   return buffer;
 }
 
+namespace {
+
+// "5%", "2.5 %": a number of hundredths of a percent.
+std::optional<Length> parse_percent(std::string_view text) {
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  const auto percent = parse_double(text);
+  if (!percent || *percent < 0 || *percent > 100) return std::nullopt;
+  const double hundredths = std::round(*percent * 100);
+  if (std::abs(hundredths - *percent * 100) > 1e-9) return std::nullopt;
+  return Length{static_cast<int64_t>(hundredths), Length::Unit::kPercent};
+}
+
+}  // namespace
+
 std::optional<Length> parse_length(std::string_view text) {
+  if (text.ends_with('%')) return parse_percent(text.substr(0, text.size() - 1));
   const size_t space = text.find(' ');
   const size_t word = text.find_first_not_of(' ', std::min(space, text.size()));
   if (word == std::string_view::npos) return std::nullopt;
@@ -101,11 +118,16 @@ std::optional<Length> parse_length(std::string_view text) {
 }
 
 std::string format_length(const Length& length) {
+  if (length.unit == Length::Unit::kPercent) return format_number(static_cast<double>(length.count) / 100) + "%";
   const char* unit = length.unit == Length::Unit::kSteps ? " step" : " epoch";
   return std::to_string(length.count) + unit + (length.count == 1 ? "" : "s");
 }
 
-int64_t length_in_steps(const Length& length, int64_t steps_per_epoch) {
+int64_t length_in_steps(const Length& length, int64_t steps_per_epoch, int64_t total) {
+  if (length.unit == Length::Unit::kPercent) {
+    // In two parts, so that no product overflows.
+    return total / 10000 * length.count + (total % 10000 * length.count + 9999) / 10000;
+  }
   return length.unit == Length::Unit::kSteps ? length.count : length.count * steps_per_epoch;
 }
 

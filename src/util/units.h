@@ -22,17 +22,19 @@ std::string format_elapsed(double seconds);
 std::optional<int64_t> parse_size(std::string_view text);
 std::string format_size(int64_t bytes);  // "1.5 GiB"
 
-// A stretch of training: "500 steps", "1 epoch". Values are positive (zero where the caller allows it).
+// A stretch of training: "500 steps", "1 epoch", "5%" of the whole. Values are positive (zero where the caller allows
+// it).
 struct Length {
-  enum class Unit { kSteps, kEpochs };
-  int64_t count = 0;
+  enum class Unit { kSteps, kEpochs, kPercent };
+  int64_t count = 0;  // kPercent: hundredths of a percent, at most 10000
   Unit unit = Unit::kSteps;
   bool operator==(const Length&) const = default;
 };
 std::optional<Length> parse_length(std::string_view text);  // nullopt also above 10^9
 std::string format_length(const Length& length);
-// In optimizer-step terms, with `steps_per_epoch` global batches an epoch.
-int64_t length_in_steps(const Length& length, int64_t steps_per_epoch);
+// In optimizer-step terms, with `steps_per_epoch` global batches an epoch and `total` steps in all; a part of the whole
+// is rounded up. `total` is needed for parts alone.
+int64_t length_in_steps(const Length& length, int64_t steps_per_epoch, int64_t total = 0);
 
 // Decimal integer with an optional sign and nothing else: "0010", "1_000", "1e6", "0x10", " 1" are not ("1e6" is
 // refused rather than guessed, C06 of the field cases). nullopt also on overflow.

@@ -86,7 +86,7 @@ void Training::make_runner(const TraceOptions& trace) {
 void Training::check_warmup() const {
   const Length& warmup = base_.plan.schedule.warmup;
   const int64_t per_epoch = loader_->steps_per_epoch();
-  int64_t steps = length_in_steps(warmup, per_epoch);
+  int64_t steps = length_in_steps(warmup, per_epoch, total_steps_);
   if (base_.plan.schedule.granularity == Granularity::kEpoch) steps = (steps + per_epoch - 1) / per_epoch * per_epoch;
   if (steps < total_steps_ || steps == 0) return;
   throw Error(ErrorKind::kSpec,

@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from parity.reference_models import make_model  # noqa: E402
+from parity.reference_optimizers import OPTIMIZERS  # noqa: E402
 from support import order  # noqa: E402
 
 
@@ -37,8 +38,7 @@ def read_data(job):
 
 def make_optimizer(job, parameters):
     options = dict(job["optimizer"])
-    kind = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[options.pop("name")]
-    return kind(parameters, fused=True, **options)
+    return OPTIMIZERS[options.pop("name")](parameters, fused=True, **options)
 
 
 def main():

@@ -7,6 +7,7 @@ is recorded once for each of ATen's CPU capabilities: the script runs itself aga
 """
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from reference_models import ResNet, make_model, tv
+from reference_optimizers import OPTIMIZERS as CLASSES
 
 CAPABILITIES = ["default", "avx2", "avx512"]
 MODELS = [
@@ -26,6 +28,10 @@ MODELS = [
     ("resnet18", 2, {"in_channels": 1, "num_classes": 5}, [2, 1, 64, 64]),
     ("resnet50", 1, {"in_channels": 3, "num_classes": 7}, [2, 3, 64, 64]),
     ("resnet50", 5, {"in_channels": 4, "num_classes": 7}, [2, 4, 64, 64]),
+    ("resnet34", 1, {"in_channels": 3, "num_classes": 7}, [2, 3, 64, 64]),
+    ("resnet101", 1, {"in_channels": 3, "num_classes": 7}, [2, 3, 64, 64]),
+    ("vit_b_16", 1, {"image_size": 32, "num_classes": 7, "dropout": 0.0}, [2, 3, 32, 32]),
+    ("vit_s_16", 6, {"image_size": 48, "num_classes": 5, "dropout": 0.1}, [2, 3, 48, 48]),
 ]
 
 
@@ -65,6 +71,12 @@ OPTIMIZERS = [
     ("sgd", {"lr": 0.1, "momentum": 0.0, "nesterov": False, "weight_decay": 0.01}),
     ("sgd", {"lr": 0.1, "momentum": 0.9, "nesterov": False, "weight_decay": 0.01}),
     ("sgd", {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.001}),
+    ("adam", {"lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.0}),
+    ("adam", {"lr": 0.003, "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.05}),
+    ("lion", {"lr": 0.01, "betas": [0.9, 0.99], "weight_decay": 0.0}),
+    ("lion", {"lr": 0.003, "betas": [0.95, 0.98], "weight_decay": 0.1}),
+    ("lamb", {"lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-6, "weight_decay": 0.01}),
+    ("lamb", {"lr": 0.05, "betas": [0.8, 0.95], "eps": 1e-8, "weight_decay": 0.0}),
 ]
 SHAPES = {"a.weight": [7, 5], "a.bias": [7], "b": [3, 2, 3]}
 LR_FACTORS = [0.1, 0.55, 1.0, 0.7, 0.3]
@@ -73,8 +85,7 @@ LR_FACTORS = [0.1, 0.55, 1.0, 0.7, 0.3]
 def optimizer_run(name, args, dtype):
     """Five updates at the factors above; gradients are ramps. Final parameters and state."""
     params = {n: torch.nn.Parameter(ramp(s, dtype, k)) for k, (n, s) in enumerate(SHAPES.items())}
-    cls = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[name]
-    optimizer = cls(list(params.values()), fused=True, **args)
+    optimizer = CLASSES[name](list(params.values()), fused=True, **args)
     for step, factor in enumerate(LR_FACTORS):
         for k, p in enumerate(params.values()):
             p.grad = ramp(p.shape, dtype, 10 + 7 * step + k) * 0.5
@@ -139,31 +150,74 @@ def behaviour(name, seed, args, shape):
 
 
 def schedule_tables():
-    """From torch's own schedulers: the chained LinearLR -> decay that a Python user would write."""
+    """From torch's own schedulers, chained after (or, where milestones count from the start, beside) a LinearLR as a Python user would
+    write it; inverse_sqrt and wsd, which torch lacks, from their papers' formulas."""
     from torch.optim import lr_scheduler as s
 
-    out = []
-    for name, w, start, total, final in [("constant", 10, 0.1, 50, 0.0), ("constant", 0, 0.0, 50, 0.0),
-                                         ("linear", 10, 0.1, 50, 0.0), ("linear", 0, 0.0, 50, 0.2),
-                                         ("cosine", 10, 0.1, 50, 0.0), ("cosine", 0, 0.0, 50, 0.05),
-                                         ("cosine", 1, 0.5, 50, 0.01)]:
+    total = 50
+
+    def rate(make, w, start, beside):
+        """The factor of each update of a run."""
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-        decay = {"constant": lambda: s.LambdaLR(optimizer, lambda _: 1.0),
-                 "linear": lambda: s.LinearLR(optimizer, 1.0, final, total_iters=total - w),
-                 "cosine": lambda: s.CosineAnnealingLR(optimizer, total - w, eta_min=final)}[name]
-        if w > 0:
-            warm = s.LinearLR(optimizer, start, 1.0, total_iters=w)
-            scheduler = s.SequentialLR(optimizer, [warm, decay()], [w])
+        warm = [s.LinearLR(optimizer, start, 1.0, total_iters=w)] if w > 0 else []
+        if beside:
+            scheduler = s.ChainedScheduler([*warm, make(optimizer)], optimizer)
         else:
-            scheduler = decay()
+            scheduler = s.SequentialLR(optimizer, [*warm, make(optimizer)], [w]) if warm else make(optimizer)
         factors = []
         for _ in range(total + 1):
             factors.append(optimizer.param_groups[0]["lr"])
             optimizer.step()
-            scheduler.step()
-        at = sorted({0, 1, max(w - 1, 0), w, w + 1, total // 2, total - 1, total})
-        out.append({"name": name, "warmup": w, "warmup_start": start, "final_factor": final, "total": total,
-                    "table": [[u, factors[u]] for u in at]})
+            if len(factors) < total or not isinstance(scheduler, s.OneCycleLR):  # that one refuses a step past its end
+                scheduler.step()
+        return factors
+
+    def by_formula(formula):
+        return lambda o: s.LambdaLR(o, formula)
+
+    def wsd(w, decay, shape, last):
+        def factor(t):  # t counts from the end of the warm-up
+            left = t - (total - w - decay)
+            part = min(1.0, max(0.0, left / decay))
+            fallen = {"linear": part, "cosine": (1 - math.cos(math.pi * part)) / 2, "sqrt": math.sqrt(part)}[shape]
+            return 1 + (last - 1) * fallen
+        return by_formula(factor)
+
+    def one_cycle(peak, shape, start=25.0, end=1e4):
+        return lambda o: s.OneCycleLR(o, 1.0, total_steps=total, pct_start=peak, anneal_strategy=shape, cycle_momentum=False,
+                                      div_factor=start, final_div_factor=end)
+
+    rows = [
+        ("constant", {}, 10, 0.1, by_formula(lambda _: 1.0)),
+        ("constant", {}, 0, 0.0, by_formula(lambda _: 1.0)),
+        ("linear", {"final_factor": 0.0}, 10, 0.1, lambda o: s.LinearLR(o, 1.0, 0.0, total_iters=40)),
+        ("linear", {"final_factor": 0.2}, 0, 0.0, lambda o: s.LinearLR(o, 1.0, 0.2, total_iters=50)),
+        ("cosine", {"final_factor": 0.0}, 10, 0.1, lambda o: s.CosineAnnealingLR(o, 40)),
+        ("cosine", {"final_factor": 0.05}, 0, 0.0, lambda o: s.CosineAnnealingLR(o, 50, eta_min=0.05)),
+        ("cosine", {"final_factor": 0.01}, 1, 0.5, lambda o: s.CosineAnnealingLR(o, 49, eta_min=0.01)),
+        ("cosine_restarts", {"first": "7 steps", "multiplier": 2}, 5, 0.1, lambda o: s.CosineAnnealingWarmRestarts(o, 7, 2)),
+        ("cosine_restarts", {"first": "8 steps", "final_factor": 0.1}, 0, 0.0, lambda o: s.CosineAnnealingWarmRestarts(o, 8, 1, eta_min=0.1)),
+        ("step", {"every": "12 steps"}, 10, 0.1, lambda o: s.StepLR(o, 12)),
+        ("step", {"every": "10%", "gamma": 0.5}, 0, 0.0, lambda o: s.StepLR(o, 5, 0.5)),
+        ("multistep", {"milestones": ["20 steps", "60%", "45 steps"]}, 10, 0.1, lambda o: s.MultiStepLR(o, [20, 30, 45])),
+        ("multistep", {"milestones": ["1 steps", "49 steps"], "gamma": 0.3}, 0, 0.0, lambda o: s.MultiStepLR(o, [1, 49], 0.3)),
+        ("polynomial", {"power": 2.0}, 10, 0.1, lambda o: s.PolynomialLR(o, 40, 2.0)),
+        ("polynomial", {"power": 0.9}, 0, 0.0, lambda o: s.PolynomialLR(o, 50, 0.9)),
+        ("inverse_sqrt", {"timescale": "auto"}, 10, 0.1, by_formula(lambda t: math.sqrt(10 / (10 + t)))),
+        ("inverse_sqrt", {"timescale": "100 steps"}, 5, 0.1, by_formula(lambda t: math.sqrt(100 / (100 + t)))),
+        ("one_cycle", {}, 0, 0.0, one_cycle(0.3, "cos")),
+        ("one_cycle", {"shape": "linear", "peak": 0.2, "start_divisor": 10.0, "final_divisor": 100.0}, 0, 0.0, one_cycle(0.2, "linear", 10.0, 100.0)),
+        ("wsd", {"decay": "20%", "final_factor": 0.1}, 10, 0.1, wsd(10, 10, "linear", 0.1)),
+        ("wsd", {"decay": "15 steps", "shape": "cosine"}, 10, 0.1, wsd(10, 15, "cosine", 0.0)),
+        ("wsd", {"decay": "15 steps", "shape": "sqrt", "final_factor": 0.05}, 0, 0.0, wsd(0, 15, "sqrt", 0.05)),
+        ("wsd", {"decay": "40 steps"}, 10, 0.1, wsd(10, 40, "linear", 0.0)),
+    ]
+    out = []
+    for name, args, w, start, make in rows:
+        factors = rate(make, w, start, beside=name in ("step", "multistep"))
+        last = total - 1 if name == "one_cycle" else total
+        out.append({"name": name, "args": args, "warmup": w, "warmup_start": start, "total": total,
+                    "table": [[u, factors[u]] for u in range(last + 1)]})
     return out
 
 

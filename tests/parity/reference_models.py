@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torchvision.models import resnet as tv
+from torchvision.models.vision_transformer import VisionTransformer
 
 
 class MLP(nn.Module):
@@ -76,19 +77,24 @@ class ResNet(tv.ResNet):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
-def resnet18(in_channels, num_classes):
-    if in_channels == 3:
-        return tv.resnet18(weights=None, num_classes=num_classes)
-    return ResNet(tv.BasicBlock, [2, 2, 2, 2], in_channels, num_classes)
+def resnet(name, block, layers):
+    def make(in_channels, num_classes):
+        if in_channels == 3:
+            return getattr(tv, name)(weights=None, num_classes=num_classes)
+        return ResNet(block, layers, in_channels, num_classes)
+    return make
 
 
-def resnet50(in_channels, num_classes):
-    if in_channels == 3:
-        return tv.resnet50(weights=None, num_classes=num_classes)
-    return ResNet(tv.Bottleneck, [3, 4, 6, 3], in_channels, num_classes)
+def vit(heads, width, mlp_width):
+    def make(image_size, num_classes, dropout=0.0):
+        return VisionTransformer(image_size, 16, 12, heads, width, mlp_width, dropout=dropout, num_classes=num_classes)
+    return make
 
 
-TWINS = {"mlp": MLP, "small_cnn": SmallCNN, "resnet18": resnet18, "resnet50": resnet50}
+TWINS = {"mlp": MLP, "small_cnn": SmallCNN,
+         "resnet18": resnet("resnet18", tv.BasicBlock, [2, 2, 2, 2]), "resnet34": resnet("resnet34", tv.BasicBlock, [3, 4, 6, 3]),
+         "resnet50": resnet("resnet50", tv.Bottleneck, [3, 4, 6, 3]), "resnet101": resnet("resnet101", tv.Bottleneck, [3, 4, 23, 3]),
+         "vit_b_16": vit(12, 768, 3072), "vit_s_16": vit(6, 384, 1536)}
 
 
 def make_model(name, seed, args, dtype=torch.float32):

@@ -27,6 +27,7 @@ MODELS = {
     "mlp": dict(args={"in_features": 64, "hidden": [32, 16], "num_classes": 10}, image=8, global_batch=24),
     "small_cnn": dict(args={"in_channels": 1, "num_classes": 10}, image=28, global_batch=16),
     "resnet18": dict(args={"in_channels": 3, "num_classes": 10}, shape=[3, 32, 32], global_batch=8),
+    "vit_s_16": dict(args={"image_size": 32, "num_classes": 10, "dropout": 0.0}, shape=[3, 32, 32], global_batch=8),
 }
 
 
@@ -146,6 +147,20 @@ CASES += [("mlp", "fp32", 3, 1), ("mlp", "fp64", 3, 2), ("mlp", "bf16", 1, 1), (
 def test_same_losses_gradients_and_parameters(tmp_path, model, precision, world, accumulation):
     python, folder = run_both(tmp_path, model, precision, world, accumulation)
     compare(python, folder, model, precision, world)
+
+
+@pytest.mark.parametrize("precision, world, accumulation", [("fp32", 2, 2), ("bf16", 1, 1)])
+def test_a_vision_transformer(tmp_path, precision, world, accumulation):
+    python, folder = run_both(tmp_path, "vit_s_16", precision, world, accumulation, steps=3)
+    compare(python, folder, "vit_s_16", precision, world)
+
+
+@pytest.mark.parametrize("optimizer", [{"name": "adam", "lr": 2e-3, "weight_decay": 0.01}, {"name": "lion", "lr": 2e-4, "betas": [0.9, 0.99], "weight_decay": 0.1},
+                                       {"name": "lamb", "lr": 1e-2, "betas": [0.9, 0.999], "eps": 1e-6, "weight_decay": 0.01}], ids=lambda o: o["name"])
+@pytest.mark.parametrize("precision, world", [("fp64", 2)])
+def test_other_optimizers(tmp_path, optimizer, precision, world):
+    python, folder = run_both(tmp_path, "mlp", precision, world, optimizer=json.dumps(optimizer), peer_optimizer=optimizer)
+    compare(python, folder, "mlp", precision, world)
 
 
 @pytest.mark.parametrize("world", [1, 2])

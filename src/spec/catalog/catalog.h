@@ -19,8 +19,11 @@ enum class ArgType {
   kIntList,
   kFloatList,
   kPath,
-  kArray
-};  // kArray: {path, shape, dtype, offset}
+  kLength,  // 500 steps, 1 epoch, 5%
+  kLengthList,
+  kChoice,  // one of `words`
+  kArray    // {path, shape, dtype, offset}
+};
 
 struct CatalogArg {
   std::string name;
@@ -29,8 +32,10 @@ struct CatalogArg {
   std::optional<double> least = {}, most = {};  // range of numbers (of list elements); inclusive unless `above`
   bool above = false;                           // least is exclusive
   std::string help = {};
-  bool below = false;  // most is exclusive
-  int length = 0;      // lists: required number of elements; 0 = any but none
+  bool below = false;                   // most is exclusive
+  int length = 0;                       // lists: required number of elements; 0 = any but none
+  std::vector<std::string> words = {};  // accepted besides (kChoice: only these)
+  int64_t multiple_of = 1;              // kInt
 };
 
 enum class CatalogKind { kModel, kTransform, kOptimizer, kSchedule, kMetric, kFormat };

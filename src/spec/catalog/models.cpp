@@ -23,14 +23,30 @@ CatalogArg in_channels(int64_t fallback) {
           .help = "Channels of an input image."};
 }
 
-CatalogArg dropout() {
+CatalogArg dropout(const std::string& place) {
   return {.name = "dropout",
           .type = ArgType::kFloat,
           .fallback = Json(0.0),
           .least = 0,
           .most = 1,
-          .help = "Probability of dropping an activation after each hidden linear layer's relu.",
+          .help = "Probability of dropping an activation " + place + ".",
           .below = true};
+}
+
+CatalogEntry vision_transformer(std::string name, std::string size) {
+  const CatalogArg image_size = {.name = "image_size",
+                                 .type = ArgType::kInt,
+                                 .fallback = Json(224),
+                                 .least = 16,
+                                 .most = 1 << 14,
+                                 .help = "Height and width of an image, in whole patches.",
+                                 .multiple_of = 16};
+  return {.kind = CatalogKind::kModel,
+          .name = std::move(name),
+          .help = "Vision transformer (" + size + ") as torchvision's, patches of 16 x 16 of 3-channel images.",
+          .args = {image_size, num_classes(1000), dropout("after each layer and on the embedding")},
+          .has_dropout = true,
+          .sample_shape = {3, 224, 224}};
 }
 
 // The smoke run's images are smaller than ImageNet's 224 x 224, so that eight of them pass a CPU in a second.
@@ -58,20 +74,25 @@ std::vector<CatalogEntry> model_entries() {
                              .least = 1,
                              .most = kMostElements,
                              .help = "Widths of the hidden layers."};
+  const CatalogArg drop = dropout("after each hidden linear layer's relu");
   return {{.kind = CatalogKind::kModel,
            .name = "mlp",
            .help = "Linear layers with relu between them, on the flattened sample.",
-           .args = {in_features, hidden, num_classes(10), dropout()},
+           .args = {in_features, hidden, num_classes(10), drop},
            .has_dropout = true,
            .sample_shape = {}},
           {.kind = CatalogKind::kModel,
            .name = "small_cnn",
            .help = "Two 3x3 convolutions with max-pooling and two linear layers, for 28x28 images.",
-           .args = {in_channels(1), num_classes(10), dropout()},
+           .args = {in_channels(1), num_classes(10), drop},
            .has_dropout = true,
            .sample_shape = {1, 28, 28}},
           resnet("resnet18", "18 layers, basic blocks"),
-          resnet("resnet50", "50 layers, bottleneck blocks")};
+          resnet("resnet34", "34 layers, basic blocks"),
+          resnet("resnet50", "50 layers, bottleneck blocks"),
+          resnet("resnet101", "101 layers, bottleneck blocks"),
+          vision_transformer("vit_b_16", "12 layers, 12 heads, width 768"),
+          vision_transformer("vit_s_16", "12 layers, 6 heads, width 384")};
 }
 
 }  // namespace gputrain

@@ -16,26 +16,54 @@ CatalogArg weight_decay(double fallback, std::string help) {
       .name = "weight_decay", .type = ArgType::kFloat, .fallback = Json(fallback), .least = 0, .help = std::move(help)};
 }
 
+CatalogArg betas(double first, double second, std::string help) {
+  return {.name = "betas",
+          .type = ArgType::kFloatList,
+          .fallback = Json::array({first, second}),
+          .least = 0,
+          .most = 1,
+          .help = std::move(help),
+          .below = true,
+          .length = 2};
+}
+
+CatalogArg eps(double fallback) {
+  return {.name = "eps",
+          .type = ArgType::kFloat,
+          .fallback = Json(fallback),
+          .least = 0,
+          .above = true,
+          .help = "Added to the denominator."};
+}
+
+constexpr const char* kMoments = "Decay of the running mean of the gradient and of its square.";
+constexpr const char* kDecoupled = "Each update first multiplies weights by 1 - lr * weight_decay.";
+
+CatalogEntry optimizer(std::string name, std::string help, std::vector<CatalogArg> args) {
+  return {.kind = CatalogKind::kOptimizer, .name = std::move(name), .help = std::move(help), .args = std::move(args)};
+}
+
 CatalogEntry adamw() {
-  const CatalogArg betas = {.name = "betas",
-                            .type = ArgType::kFloatList,
-                            .fallback = Json::array({0.9, 0.999}),
-                            .least = 0,
-                            .most = 1,
-                            .help = "Decay of the running mean of the gradient and of its square.",
-                            .below = true,
-                            .length = 2};
-  const CatalogArg eps = {.name = "eps",
-                          .type = ArgType::kFloat,
-                          .fallback = Json(1e-8),
-                          .least = 0,
-                          .above = true,
-                          .help = "Added to the denominator."};
-  return {
-      .kind = CatalogKind::kOptimizer,
-      .name = "adamw",
-      .help = "Adam with decoupled weight decay, as torch.optim.AdamW.",
-      .args = {lr(), weight_decay(0.01, "Each update first multiplies weights by 1 - lr * weight_decay."), betas, eps}};
+  return optimizer("adamw", "Adam with decoupled weight decay, as torch.optim.AdamW.",
+                   {lr(), weight_decay(0.01, kDecoupled), betas(0.9, 0.999, kMoments), eps(1e-8)});
+}
+
+CatalogEntry adam() {
+  return optimizer(
+      "adam", "Adam as torch.optim.Adam.",
+      {lr(), weight_decay(0.0, "Times the weight, added to the gradient."), betas(0.9, 0.999, kMoments), eps(1e-8)});
+}
+
+CatalogEntry lamb() {
+  return optimizer("lamb", "Adam's update scaled to the norm of each weight tensor, for large batches.",
+                   {lr(), weight_decay(0.01, "Times the weight, added to the update before it is scaled."),
+                    betas(0.9, 0.999, kMoments), eps(1e-6)});
+}
+
+CatalogEntry lion() {
+  return optimizer("lion", "The sign of the running mean of the gradient; lr about a tenth of AdamW's.",
+                   {lr(), weight_decay(0.0, kDecoupled),
+                    betas(0.9, 0.99, "Weight of the running mean in the update, and its decay.")});
 }
 
 CatalogEntry sgd() {
@@ -50,32 +78,14 @@ CatalogEntry sgd() {
                                .type = ArgType::kBool,
                                .fallback = Json(false),
                                .help = "Nesterov's form of momentum; needs momentum above 0."};
-  return {.kind = CatalogKind::kOptimizer,
-          .name = "sgd",
-          .help = "Stochastic gradient descent, as torch.optim.SGD.",
-          .args = {lr(), momentum, nesterov, weight_decay(0.0, "Times the weight, added to the gradient.")}};
+  return optimizer("sgd", "Stochastic gradient descent, as torch.optim.SGD.",
+                   {lr(), momentum, nesterov, weight_decay(0.0, "Times the weight, added to the gradient.")});
 }
 
 }  // namespace
 
 std::vector<CatalogEntry> optimizer_entries() {
-  return {adamw(), sgd()};
-}
-
-std::vector<CatalogEntry> schedule_entries() {
-  const auto kind = CatalogKind::kSchedule;
-  const CatalogArg final_factor = {.name = "final_factor",
-                                   .type = ArgType::kFloat,
-                                   .fallback = Json(0.0),
-                                   .least = 0,
-                                   .help = "Factor of the learning rate at the end of training."};
-  return {
-      {.kind = kind, .name = "constant", .help = "Factor 1 after the warm-up."},
-      {.kind = kind, .name = "linear", .help = "From 1 to final_factor in a straight line.", .args = {final_factor}},
-      {.kind = kind,
-       .name = "cosine",
-       .help = "From 1 to final_factor along half a cosine wave.",
-       .args = {final_factor}}};
+  return {adamw(), adam(), sgd(), lamb(), lion()};
 }
 
 }  // namespace gputrain

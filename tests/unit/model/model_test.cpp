@@ -110,16 +110,16 @@ TEST_P(TwinTest, TrainingPassGradientsBuffersAndEvaluationAreThoseOfPython) {
 }
 
 std::string golden_name(const ::testing::TestParamInfo<int>& info) {
-  static constexpr const char* kNames[] = {"MlpTwoHidden",    "MlpDropout",          "SmallCnn",
-                                           "SmallCnnDropout", "ResNet18Colour",      "ResNet18OneChannel",
-                                           "ResNet50Colour",  "ResNet50FourChannels"};
+  static constexpr const char* kNames[] = {
+      "MlpTwoHidden",   "MlpDropout",           "SmallCnn", "SmallCnnDropout", "ResNet18Colour", "ResNet18OneChannel",
+      "ResNet50Colour", "ResNet50FourChannels", "ResNet34", "ResNet101",       "VitBase",        "VitSmallDropout"};
   return kNames[info.param];
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, TwinTest, ::testing::Range(0, 8), golden_name);
+INSTANTIATE_TEST_SUITE_P(Golden, TwinTest, ::testing::Range(0, 12), golden_name);
 
 TEST(ModelGoldens, AreAllCovered) {
-  EXPECT_EQ(testing::golden("models.json").at("models").size(), 8u);
+  EXPECT_EQ(testing::golden("models.json").at("models").size(), 12u);
 }
 
 TEST(MakeModel, BindsExactlyTheCatalog) {

@@ -14,11 +14,14 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(Catalog, HoldsThisVersionsNames) {
-  EXPECT_THAT(names_of(CatalogKind::kModel), ElementsAre("mlp", "small_cnn", "resnet18", "resnet50"));
+  EXPECT_THAT(names_of(CatalogKind::kModel),
+              ElementsAre("mlp", "small_cnn", "resnet18", "resnet34", "resnet50", "resnet101", "vit_b_16", "vit_s_16"));
   EXPECT_THAT(names_of(CatalogKind::kTransform),
               ElementsAre("random_horizontal_flip", "random_crop", "to_tensor", "normalize"));
-  EXPECT_THAT(names_of(CatalogKind::kOptimizer), ElementsAre("adamw", "sgd"));
-  EXPECT_THAT(names_of(CatalogKind::kSchedule), ElementsAre("constant", "linear", "cosine"));
+  EXPECT_THAT(names_of(CatalogKind::kOptimizer), ElementsAre("adamw", "adam", "sgd", "lamb", "lion"));
+  EXPECT_THAT(names_of(CatalogKind::kSchedule),
+              ElementsAre("constant", "linear", "cosine", "cosine_restarts", "step", "multistep", "polynomial",
+                          "inverse_sqrt", "one_cycle", "wsd"));
   EXPECT_THAT(names_of(CatalogKind::kMetric), ElementsAre("accuracy", "loss"));
   EXPECT_THAT(names_of(CatalogKind::kFormat), ElementsAre("idx", "raw", "synthetic"));
 }

@@ -21,14 +21,33 @@ TEST(C09, LengthOfTraining) {
 
 TEST(C09, WarmUpMustFit) {
   EXPECT_THAT(problems_with({"train.max_steps=10", "schedule.warmup=50 steps"}),
-              ElementsAre(HasSubstr("--set: schedule.warmup: the warm-up of 50 steps does not end before the training "
+              ElementsAre(HasSubstr("--set: schedule.warmup: 50 steps does not end before the whole training "
                                     "(train.max_steps is 10)")));
   EXPECT_THAT(problems_with({"schedule.warmup=3 epochs"}),
-              ElementsAre(HasSubstr("does not end before the training (train.epochs is 2)")));
+              ElementsAre(HasSubstr("does not end before the whole training (train.epochs is 2)")));
   EXPECT_THAT(problems_with({"schedule.warmup=2 epochs"}), ElementsAre(HasSubstr("(train.epochs is 2)")));
   EXPECT_THAT(problems_with({"schedule.warmup=1 epoch"}), IsEmpty());
   EXPECT_THAT(problems_with({"schedule.warmup=0 steps", "train.max_steps=1"}), IsEmpty());
   EXPECT_THAT(problems_with({"schedule.warmup=50 steps"}), IsEmpty());  // steps of an epoch are not known here
+}
+
+TEST(C09, LengthsOfTheScheduleMustFit) {
+  EXPECT_THAT(problems_with({"schedule={name: step, every: 3 epochs}"}),
+              ElementsAre(HasSubstr("schedule.every: 3 epochs is longer than the whole training (train.epochs is 2)")));
+  EXPECT_THAT(problems_with({"schedule={name: multistep, milestones: [1 epoch, 3 epochs, 4 epochs]}"}),
+              ElementsAre(HasSubstr("schedule.milestones: 3 epochs is longer"), HasSubstr("4 epochs is longer")));
+  EXPECT_THAT(
+      problems_with({"schedule={name: wsd, decay: 20 steps}", "train.max_steps=10"}),
+      ElementsAre(HasSubstr("schedule.decay: 20 steps is longer than the whole training (train.max_steps is 10)")));
+  EXPECT_THAT(problems_with({"schedule={name: cosine_restarts, first: 3 epochs}"}),
+              ElementsAre(HasSubstr("schedule.first: 3 epochs is longer")));
+  EXPECT_THAT(problems_with({"schedule={name: wsd, decay: 100%, warmup: 5%}"}), IsEmpty());
+}
+
+TEST(Checks, OneCycleHasItsOwnWarmUp) {
+  EXPECT_THAT(problems_with({"schedule={name: one_cycle, warmup: 1 epoch}"}),
+              ElementsAre(HasSubstr("schedule.warmup: one_cycle rises by itself")));
+  EXPECT_THAT(problems_with({"schedule={name: one_cycle, shape: linear}"}), IsEmpty());
 }
 
 TEST(Checks, Evaluation) {

@@ -129,7 +129,7 @@ TEST(Schema, RefusesWhatTheParserRefuses) {
       {"lr: 1e-3", "lr: 1e-3\n  betas: [0.9]"},
       {"lr: 1e-3", "lr: 1e-3\n  betas: [0.9, 1.0]"},
       {"  lr: 1e-3\n", ""},
-      {"name: adamw", "name: adam"},
+      {"name: adamw", "name: adagrad"},
       {"name: mlp", "name: mpl"},
       {"hidden: [32]", "hidden: 32"},
       {"hidden: [32]", "hiden: [32]"},

@@ -58,7 +58,7 @@ TEST(C04, NamesOfOtherToolsAndFlatKeysAreUnderstood) {
   EXPECT_THAT(problems(std::string(kGood) + "learning_rate: 3\n"),
               ElementsAre(HasSubstr("did you mean optimizer.lr?")));
   EXPECT_THAT(problems(std::string(kGood) + "every: 1 epoch\n"),
-              ElementsAre(HasSubstr("did you mean evaluate.every, checkpoint.every or log.every?")));
+              ElementsAre(HasSubstr("did you mean evaluate.every, checkpoint.every, log.every or schedule.every?")));
   EXPECT_THAT(problems(std::string(kGood) + "train.max_steps: 3\n"),
               ElementsAre(HasSubstr("keys are nested: write train:")));
 }
@@ -75,12 +75,14 @@ TEST(C04, AScalarWhereAMapIsExpected) {
 }
 
 TEST(C04, RequiredKeysAreReportedAtTheirSection) {
-  EXPECT_THAT(problems("seed: 1\ntrain: {epochs: 1}\n"),
-              ElementsAre(HasSubstr("a.yaml: name: missing: expected a word"),
-                          HasSubstr("a.yaml: model.name: missing: expected one of mlp, small_cnn, resnet18, resnet50"),
-                          HasSubstr("a.yaml: data.train: missing: expected {format: idx, raw or synthetic, ...}"),
-                          HasSubstr("a.yaml: optimizer.lr: missing: optimizer adamw needs a number above 0"),
-                          HasSubstr("a.yaml:2:1: train.global_batch: missing: expected an integer of at least 1")));
+  EXPECT_THAT(
+      problems("seed: 1\ntrain: {epochs: 1}\n"),
+      ElementsAre(
+          HasSubstr("a.yaml: name: missing: expected a word"),
+          HasSubstr("a.yaml: model.name: missing: expected one of mlp, small_cnn, resnet18, resnet34, resnet50"),
+          HasSubstr("a.yaml: data.train: missing: expected {format: idx, raw or synthetic, ...}"),
+          HasSubstr("a.yaml: optimizer.lr: missing: optimizer adamw needs a number above 0"),
+          HasSubstr("a.yaml:2:1: train.global_batch: missing: expected an integer of at least 1")));
 }
 
 TEST(C04, NotesAreAccepted) {

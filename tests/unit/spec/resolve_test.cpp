@@ -230,8 +230,16 @@ TEST(Resolve, Schedule) {
   EXPECT_EQ(plan.schedule.name, "cosine");
   EXPECT_EQ(plan.schedule.warmup, (Length{1, Length::Unit::kEpochs}));
   EXPECT_EQ(plan.schedule.warmup_start, 0.1);
-  EXPECT_EQ(plan.schedule.final_factor, 0.01);
+  EXPECT_EQ(plan.schedule.args, (Json{{"final_factor", 0.01}}));
   EXPECT_EQ(plan.schedule.granularity, Granularity::kEpoch);
+}
+
+TEST(Resolve, ScheduleArgumentsAreOfItsEntryWithDefaults) {
+  EXPECT_EQ(plan_of({"schedule={name: wsd, decay: 10%}"}).schedule.args,
+            (Json{{"decay", "10%"}, {"final_factor", 0.0}, {"shape", "linear"}}));
+  const RunPlan plan = plan_of({"schedule={name: multistep, milestones: [1 epoch, 75%], warmup: 2.5%}"});
+  EXPECT_EQ(plan.schedule.args, (Json{{"milestones", {"1 epoch", "75%"}}, {"gamma", 0.1}}));
+  EXPECT_EQ(plan.schedule.warmup, (Length{250, Length::Unit::kPercent}));
 }
 
 }  // namespace

@@ -32,6 +32,15 @@ TEST(Smoke, WithoutASpecTrainsAnMlp) {
   EXPECT_EQ(plan.model.name, "mlp");
 }
 
+TEST(Smoke, ASchedulesLengthsAreLeftOut) {
+  const Spec base =
+      parse(std::string(kGood) + "schedule: {name: multistep, milestones: [1 epoch, 2 epochs], warmup: 5%}\n");
+  const RunPlan plan = smoke_plan(&base);
+  EXPECT_EQ(plan.schedule.name, "constant");
+  EXPECT_EQ(plan.schedule.args, Json::object());
+  EXPECT_EQ(plan.schedule.warmup.count, 0);
+}
+
 TEST(Smoke, TakesTheModelAndOptimizerOfASpec) {
   const Spec base = parse(read_repo_file("configs/fashion_mnist.yaml"));
   const RunPlan plan = smoke_plan(&base);

@@ -109,6 +109,13 @@ TEST(C06, TimesNeedUnits) {
               ElementsAre(HasSubstr("a unit is needed: 10s, 10m, 10 steps")));
   EXPECT_THAT(problems(base + "checkpoint: {every: 0 steps}\n"), ElementsAre(HasSubstr("write never")));
   EXPECT_THAT(problems(base + "launch: {grace: 30}\n"), ElementsAre(HasSubstr("a unit is needed: 30s")));
+  EXPECT_THAT(problems(base + "evaluate: {every: 5%}\n"), ElementsAre(HasSubstr("evaluate.every: expected")));
+  EXPECT_THAT(problems(base + "schedule: {name: step, every: 0 steps}\n"),
+              ElementsAre(HasSubstr("schedule.every: expected a length such as 500 steps, 1 epoch or 5%")));
+  EXPECT_THAT(problems(base + "schedule: {name: multistep, milestones: [30]}\n"),
+              ElementsAre(AllOf(HasSubstr("expected a length"), HasSubstr("30 steps or 30 epochs"))));
+  EXPECT_THAT(problems(base + "schedule: {name: wsd, decay: 10%, shape: lineer}\n"),
+              ElementsAre(HasSubstr("did you mean linear?")));
   EXPECT_THAT(problems(base + "launch: {grace: 0s}\n"), ElementsAre(HasSubstr("expected a duration above 0s")));
   EXPECT_THAT(problems(base + "launch: {lease: 499ms}\n"),
               ElementsAre(HasSubstr("expected a duration of at least 500ms")));

@@ -97,10 +97,10 @@ TEST_P(OptimizerGolden, StateLoadedIntoAFreshOneContinuesToTheBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllRecipes, OptimizerGolden, ::testing::Range(0, 12));
+INSTANTIATE_TEST_SUITE_P(AllRecipes, OptimizerGolden, ::testing::Range(0, 24));
 
 TEST(OptimizerGoldens, AreAllCovered) {
-  EXPECT_EQ(testing::for_this_cpu(testing::golden("numerics.json").at("exact")).at("optimizers").size(), 12u);
+  EXPECT_EQ(testing::for_this_cpu(testing::golden("numerics.json").at("exact")).at("optimizers").size(), 24u);
 }
 
 // One update by hand, independent of PyTorch's kernels: lr 0.1, decay 0.5, gradient 2: p (1 - 0.05) - 0.1 * sign.
@@ -115,6 +115,30 @@ TEST(AdamW, FirstUpdateIsTheTextbookOne) {
   EXPECT_NEAR(state[0].second.item<double>(), 0.2, 1e-15);   // exp_avg = (1 - beta1) g
   EXPECT_NEAR(state[1].second.item<double>(), 0.04, 1e-15);  // exp_avg_sq = (1 - beta2) g^2
   EXPECT_EQ(state[2].second.item<double>(), 1);
+}
+
+TEST(Lion, TwoUpdatesByHand) {
+  const NamedParameters parameters = {{"p", at::full({1}, 4.0, at::kDouble)}};
+  const auto optimizer =
+      make_optimizer({"lion", {{"lr", 0.1}, {"weight_decay", 0.5}, {"betas", {0.9, 0.8}}}}, parameters);
+  parameters[0].second.mutable_grad() = at::full({1}, 2.0, at::kDouble);
+  optimizer->step(1.0);
+  EXPECT_NEAR(parameters[0].second.item<double>(), 4 * 0.95 - 0.1, 1e-12);
+  EXPECT_NEAR(optimizer->state()[0].second.item<double>(), 0.4, 1e-15);  // (1 - 0.8) g
+  parameters[0].second.mutable_grad() = at::full({1}, -3.0, at::kDouble);
+  optimizer->step(0.5);  // 0.9 * 0.4 - 0.1 * 3 is still above 0
+  EXPECT_NEAR(parameters[0].second.item<double>(), 3.7 * 0.975 - 0.05, 1e-12);
+}
+
+TEST(Lamb, TheFirstUpdateHasTheLengthOfTheWeights) {
+  const NamedParameters parameters = {{"p", at::full({4}, 3.0, at::kDouble)}, {"zero", at::zeros({2}, at::kDouble)}};
+  const auto optimizer = make_optimizer(
+      {"lamb", {{"lr", 0.1}, {"weight_decay", 0.0}, {"betas", {0.9, 0.99}}, {"eps", 1e-12}}}, parameters);
+  for (const auto& [name, p] : parameters) p.mutable_grad() = at::full_like(p, 2.0);
+  optimizer->step(1.0);
+  // m_hat / sqrt(v_hat) = 1 for each of four: |r| = 2, |p| = 6. A weight of zeros has the ratio 1.
+  EXPECT_TRUE(at::allclose(parameters[0].second, at::full({4}, 3 - 0.1 * 3, at::kDouble), 1e-10));
+  EXPECT_TRUE(at::allclose(parameters[1].second, at::full({2}, -0.1, at::kDouble), 1e-10));
 }
 
 TEST(Sgd, MomentumIsTheTextbookOne) {
@@ -187,7 +211,7 @@ Error error_of(const Named& plan, const NamedParameters& parameters = make_param
 
 TEST(MakeOptimizer, BadPlansAreSpecErrors) {
   for (const auto& [plan, part] : std::vector<std::pair<Named, std::string>>{
-           {{"adam", {{"lr", 0.1}}}, "unknown optimizer adam"},
+           {{"adagrad", {{"lr", 0.1}}}, "unknown optimizer adagrad"},
            {{"adamw", Json::object()}, "adamw needs the argument lr"},
            {{"adamw", {{"lr", "0.1"}}}, "adamw.lr must be a number"},
            {{"adamw", {{"lr", 0.1}, {"momentum", 0.9}}}, "adamw has no argument momentum"},

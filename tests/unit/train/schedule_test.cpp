@@ -23,12 +23,12 @@ Length epochs(int64_t n) {
 
 TEST(ScheduleGolden, EqualsTorchsChainedSchedulers) {
   const Json tables = testing::golden("numerics.json").at("schedules");
-  ASSERT_EQ(tables.size(), 7u);
+  ASSERT_EQ(tables.size(), 23u);
   for (const Json& golden : tables) {
     const SchedulePlan plan{.name = golden.at("name").get<std::string>(),
                             .warmup = steps(golden.at("warmup").get<int64_t>()),
                             .warmup_start = golden.at("warmup_start").get<double>(),
-                            .final_factor = golden.at("final_factor").get<double>()};
+                            .args = golden.at("args")};
     const Schedule schedule(plan, golden.at("total").get<int64_t>(), 7);
     ASSERT_GE(golden.at("table").size(), 5u);
     for (const Json& row : golden.at("table")) {
@@ -50,7 +50,8 @@ TEST(Schedule, TablesByHand) {
   for (const Row& row : std::vector<Row>{{"constant", 0.1, 0.145, 0.955, 1, 1, 1, 1, 1},
                                          {"linear", 0.1, 0.145, 0.955, 1, 0.99, 0.6, 0.21, 0.2},
                                          {"cosine", 0.1, 0.145, 0.955, 1, cos_1, 0.6, cos_79, 0.2}}) {
-    const Schedule schedule({.name = row.name, .warmup = steps(20), .warmup_start = 0.1, .final_factor = 0.2}, 100, 10);
+    const Schedule schedule(
+        {.name = row.name, .warmup = steps(20), .warmup_start = 0.1, .args = {{"final_factor", 0.2}}}, 100, 10);
     const auto near = [](double value) { return DoubleNear(value, 1e-15); };
     EXPECT_THAT(schedule.factor(0), near(row.first)) << row.name;
     EXPECT_THAT(schedule.factor(1), near(row.second)) << row.name;
@@ -110,7 +111,7 @@ TEST(Schedule, WithoutWarmupTheFirstUpdateHasTheFullRate) {
 }
 
 TEST(Schedule, RunThatEndsInItsWarmupIsNotCompressed) {
-  const SchedulePlan plan{.name = "linear", .warmup = steps(10), .warmup_start = 0, .final_factor = 0.5};
+  const SchedulePlan plan{.name = "linear", .warmup = steps(10), .warmup_start = 0, .args = {{"final_factor", 0.5}}};
   const Schedule schedule(plan, 4, 5);
   for (int64_t u = 0; u < 10; ++u) EXPECT_DOUBLE_EQ(schedule.factor(u), u / 10.0) << u;
   EXPECT_EQ(schedule.factor(10), 1);
@@ -135,8 +136,50 @@ TEST(Schedule, BadPlansAreRefused) {
   EXPECT_EQ(kind_of({}, 10, 0), ErrorKind::kInternal);
 }
 
+TEST(Schedule, LengthsThatDoNotEndWithinTheRunAreRefused) {
+  const auto error_of = [](const std::string& name, const Json& args) -> std::string {
+    try {
+      Schedule schedule({.name = name, .warmup = steps(10), .args = args}, 50, 5);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind, ErrorKind::kSpec);
+      return error.render();
+    }
+    return "";
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(error_of("step", {{"every", "51 steps"}}),
+              HasSubstr("schedule.every: 51 steps does not end within the run"));
+  EXPECT_THAT(error_of("multistep", {{"milestones", {"1 epoch", "11 epochs"}}}),
+              HasSubstr("schedule.milestones: 11 epochs does not end within the run: that is 55 of the 50"));
+  EXPECT_THAT(error_of("multistep", {{"milestones", {"20 steps", "20 steps"}}}),
+              HasSubstr("later than the one before"));
+  EXPECT_THAT(error_of("multistep", {{"milestones", {"8 epochs", "35 steps"}}}),
+              HasSubstr("later than the one before"));
+  EXPECT_THAT(error_of("wsd", {{"decay", "41 steps"}}),
+              HasSubstr("schedule.decay: 41 steps does not end within the run"));
+  EXPECT_THAT(error_of("wsd", {{"decay", "81%"}}), HasSubstr("that is 41 of the 40"));
+  EXPECT_THAT(error_of("cosine_restarts", {{"first", "9 epochs"}}), HasSubstr("schedule.first: 9 epochs"));
+  EXPECT_EQ(error_of("wsd", {{"decay", "80%"}}), "");
+  EXPECT_EQ(error_of("step", {{"every", "50 steps"}}), "");
+}
+
+TEST(Schedule, PeriodsThatGrowPastEveryRunDoNotOverflow) {
+  const Schedule schedule(
+      {.name = "cosine_restarts", .warmup = {}, .args = {{"first", "1 steps"}, {"multiplier", 1000}}}, 50, 5);
+  EXPECT_GT(schedule.factor(int64_t{1} << 62), 0);
+  EXPECT_EQ(schedule.factor(1), 1);
+  EXPECT_EQ(schedule.factor(1001), 1);
+}
+
+TEST(Schedule, OneCycleWhosePeakIsItsFirstStep) {
+  const Schedule schedule({.name = "one_cycle", .warmup = {}, .args = {{"peak", 0.1}}}, 10, 5);
+  EXPECT_EQ(schedule.factor(0), 1);
+  EXPECT_LT(schedule.factor(1), 1);
+  EXPECT_EQ(schedule.factor(9), schedule.factor(100));
+}
+
 TEST(Schedule, BindsExactlyTheCatalog) {
-  EXPECT_THAT(schedule_names(), UnorderedElementsAreArray(names_of(CatalogKind::kSchedule)));
+  EXPECT_THAT(curve_names(), UnorderedElementsAreArray(names_of(CatalogKind::kSchedule)));
 }
 
 }  // namespace

@@ -31,6 +31,19 @@ TEST(Units, WhatWouldOverflowLaterIsRefused) {
   EXPECT_FALSE(parse_length("9223372036854775807 epochs"));
 }
 
+TEST(Length, PartsOfTheWhole) {
+  EXPECT_EQ(parse_length("5%"), (Length{500, Length::Unit::kPercent}));
+  EXPECT_EQ(parse_length("2.5 %"), (Length{250, Length::Unit::kPercent}));
+  EXPECT_EQ(parse_length("0.01%"), (Length{1, Length::Unit::kPercent}));
+  EXPECT_EQ(parse_length("100%"), (Length{10000, Length::Unit::kPercent}));
+  for (const char* text : {"%", "101%", "-1%", "0.001%", "5%%", "a%", "5 % ", " 5%"})
+    EXPECT_FALSE(parse_length(text)) << text;
+  EXPECT_EQ(format_length({250, Length::Unit::kPercent}), "2.5%");
+  EXPECT_EQ(format_length({500, Length::Unit::kPercent}), "5%");
+  EXPECT_EQ(length_in_steps({500, Length::Unit::kPercent}, 7, 100), 5);
+  EXPECT_EQ(length_in_steps({500, Length::Unit::kPercent}, 7, 101), 6);  // rounded up
+}
+
 TEST(Length, StepsAndEpochs) {
   EXPECT_EQ(parse_length("500 steps"), (Length{500, Length::Unit::kSteps}));
   EXPECT_EQ(parse_length("1 epoch"), (Length{1, Length::Unit::kEpochs}));

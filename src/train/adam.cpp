@@ -1,18 +1,14 @@
-#include "train/adamw.h"
+#include "train/adam.h"
+
+#include <tuple>
 
 #include <ATen/ATen.h>
 
-#include "util/error.h"
-
 namespace gputrain {
 
-AdamW::AdamW(const NamedArgs& args, NamedParameters parameters)
-    : lr_(args.number("lr")), eps_(args.number("eps")), weight_decay_(args.number("weight_decay")) {
-  const std::vector<double> betas = args.numbers("betas");
-  if (betas.size() != 2)
-    throw Error(ErrorKind::kSpec, "adamw.betas needs two numbers, got " + std::to_string(betas.size()));
-  beta1_ = betas[0];
-  beta2_ = betas[1];
+Adam::Adam(Decay decay, const NamedArgs& args, NamedParameters parameters)
+    : decay_(decay), lr_(args.number("lr")), eps_(args.number("eps")), weight_decay_(args.number("weight_decay")) {
+  std::tie(beta1_, beta2_) = betas_of(args);
   for (auto& [name, parameter] : parameters) {
     slots_.push_back({.name = std::move(name),
                       .parameter = parameter,
@@ -22,7 +18,7 @@ AdamW::AdamW(const NamedArgs& args, NamedParameters parameters)
   }
 }
 
-void AdamW::step(double lr_factor) {
+void Adam::step(double lr_factor) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, steps;
   for (const Slot& slot : slots_) {
@@ -35,11 +31,18 @@ void AdamW::step(double lr_factor) {
   }
   if (parameters.empty()) return;
   at::_foreach_add_(steps, 1);
-  at::_fused_adamw_(parameters, gradients, exp_avgs, exp_avg_sqs, /*max_exp_avg_sqs=*/{}, steps, lr_ * lr_factor,
-                    beta1_, beta2_, weight_decay_, eps_, /*amsgrad=*/false, /*maximize=*/false);
+  const double lr = lr_ * lr_factor;
+  constexpr bool kAmsgrad = false, kMaximize = false;
+  if (decay_ == Decay::kDecoupled) {
+    at::_fused_adamw_(parameters, gradients, exp_avgs, exp_avg_sqs, /*max_exp_avg_sqs=*/{}, steps, lr, beta1_, beta2_,
+                      weight_decay_, eps_, kAmsgrad, kMaximize);
+  } else {
+    at::_fused_adam_(parameters, gradients, exp_avgs, exp_avg_sqs, /*max_exp_avg_sqs=*/{}, steps, lr, beta1_, beta2_,
+                     weight_decay_, eps_, kAmsgrad, kMaximize);
+  }
 }
 
-NamedParameters AdamW::state() const {
+NamedParameters Adam::state() const {
   NamedParameters out;
   for (const Slot& slot : slots_) {
     out.emplace_back(slot.name + "/exp_avg", slot.exp_avg);
