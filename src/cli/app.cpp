@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::string_view kPrefix = "GPUTRAIN_";
 
+bool has_variable(const std::string& flag) {
+  return flag.starts_with("--") && flag != "--help" && flag != "--set";
+}
+
 }  // namespace
 
 std::string environment_name(const std::string& flag) {
@@ -50,7 +54,7 @@ void apply_environment(CLI::App& command, const std::vector<SpecFlag>& spec_flag
     const std::string name = option->get_name();
     const bool of_spec =
         std::any_of(spec_flags.begin(), spec_flags.end(), [&](const SpecFlag& flag) { return flag.flag == name; });
-    if (name.starts_with("--") && name != "--help" && name != "--set" && !of_spec) options.push_back(option);
+    if (has_variable(name) && !of_spec) options.push_back(option);
   }
   command.preparse_callback([options](size_t) {
     for (CLI::Option* option : options) option->envname(environment_name(option->get_name()));
@@ -63,8 +67,7 @@ std::vector<std::string> unknown_variables(const CLI::App& app) {
   for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     for (const auto* option : command->get_options()) {
       const std::string flag = option->get_name();
-      if (flag.starts_with("--") && flag != "--help" && flag != "--set")
-        known.push_back(environment_name(flag).substr(kPrefix.size()));
+      if (has_variable(flag)) known.push_back(environment_name(flag).substr(kPrefix.size()));
     }
   }
   std::vector<std::string> lines;

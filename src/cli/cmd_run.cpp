@@ -93,11 +93,6 @@ std::string whence(const LockInfo& holder) {
   return holder.host == host_name() ? ", another boot of this host" : holder.torn ? "" : ", another host";
 }
 
-// A run that is launched again while its predecessor stops is another one.
-bool same_run(const LockInfo& a, const LockInfo& b) {
-  return a.run_id == b.run_id && a.pid == b.pid && a.start_time == b.start_time;
-}
-
 int64_t member_or_zero(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
@@ -234,8 +229,8 @@ int stop_run(const RunFlags& flags) {
     return 0;
   }
   std::cerr << "stopping " << output << (flags.now ? " now, without saving\n" : ": saving first\n");
-  const auto asked = read_lock(output);
-  for (auto lock = asked; lock && same_run(*lock, *asked) && judge_lock(output, *lock) != Liveness::kDead;
+  const auto asked = read_lock(output);  // who launches again meanwhile is another holder
+  for (auto lock = asked; lock && same_holder(*lock, *asked) && judge_lock(output, *lock) != Liveness::kDead;
        lock = read_lock(output)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -131,11 +131,12 @@ std::string read_spec_file(const std::string& path) {
     throw Error(ErrorKind::kSpec, "cannot read the spec: " + errno_text(errno), path,
                 "`gputrain init` prints an example to start from");
   // Devices have no end, and no person writes this much.
-  constexpr std::streamsize kMost = 16 << 20;
-  std::string text(kMost + 1, '\0');
-  file.read(text.data(), kMost + 1);
-  if (file.gcount() > kMost) throw Error(ErrorKind::kSpec, "is larger than 16 MiB: no spec", path);
-  text.resize(static_cast<size_t>(file.gcount()));
+  constexpr size_t kMost = 16 << 20;
+  std::string text;
+  char block[1 << 14];
+  while (text.size() <= kMost && (file.read(block, sizeof block), file.gcount() > 0))
+    text.append(block, static_cast<size_t>(file.gcount()));
+  if (text.size() > kMost) throw Error(ErrorKind::kSpec, "is larger than 16 MiB: no spec", path);
   return text;
 }
 

@@ -34,6 +34,8 @@ struct LockInfo {
 
 // "pid 7 on gpu-1".
 std::string holder_text(const LockInfo& holder);
+// The same process took both (the counter and attempt may differ).
+bool same_holder(const LockInfo& a, const LockInfo& b);
 
 // The lock of a run directory: nullopt when there is none. Text that is no lock throws Error(kOutput).
 std::optional<LockInfo> read_lock(const std::string& output);

@@ -27,9 +27,6 @@ void remove_dead_pending_locks(const std::string& output);
 // Rewrites the text in place with one pwrite: readers see the old or the new one.
 void write_lock_file(int fd, const LockInfo& info, const std::string& output);
 
-// The same process took both (the counter and attempt may differ).
-bool same_holder(const LockInfo& a, const LockInfo& b);
-
 // A copy of a lock (cp -r of a run directory) has another inode than its text says.
 bool is_copy(const std::string& path, const LockInfo& holder);
 // A copy is kDead where flock works. Elsewhere inodes may be made up as well: a file that looks like a copy is

@@ -18,31 +18,18 @@ std::vector<at::Tensor> bias_corrections(double beta, const std::vector<at::Tens
 }  // namespace
 
 Lamb::Lamb(const NamedArgs& args, NamedParameters parameters)
-    : lr_(args.number("lr")), eps_(args.number("eps")), weight_decay_(args.number("weight_decay")) {
+    : lr_(args.number("lr")),
+      eps_(args.number("eps")),
+      weight_decay_(args.number("weight_decay")),
+      moments_(std::move(parameters)) {
   std::tie(beta1_, beta2_) = betas_of(args);
-  for (auto& [name, parameter] : parameters) {
-    slots_.push_back({.name = std::move(name),
-                      .parameter = parameter,
-                      .exp_avg = at::zeros_like(parameter),
-                      .exp_avg_sq = at::zeros_like(parameter),
-                      .step = at::zeros({}, parameter.options().dtype(at::kFloat))});
-  }
 }
 
 void Lamb::step(double lr_factor) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, steps;
-  for (const Slot& slot : slots_) {
-    if (!slot.parameter.grad().defined()) continue;
-    parameters.push_back(slot.parameter);
-    gradients.push_back(slot.parameter.grad());
-    exp_avgs.push_back(slot.exp_avg);
-    exp_avg_sqs.push_back(slot.exp_avg_sq);
-    steps.push_back(slot.step);
-  }
+  auto [parameters, gradients, exp_avgs, exp_avg_sqs, steps] = moments_.begin_update();
   if (parameters.empty()) return;
   const at::ScalarType type = parameters.front().scalar_type();
-  at::_foreach_add_(steps, 1);
   at::_foreach_mul_(exp_avgs, beta1_);
   at::_foreach_add_(exp_avgs, gradients, 1 - beta1_);
   at::_foreach_mul_(exp_avg_sqs, beta2_);
@@ -63,16 +50,6 @@ void Lamb::step(double lr_factor) {
   }
   at::_foreach_mul_(updates, ratios);
   at::_foreach_add_(parameters, updates, -lr_ * lr_factor);
-}
-
-NamedParameters Lamb::state() const {
-  NamedParameters out;
-  for (const Slot& slot : slots_) {
-    out.emplace_back(slot.name + "/exp_avg", slot.exp_avg);
-    out.emplace_back(slot.name + "/exp_avg_sq", slot.exp_avg_sq);
-    out.emplace_back(slot.name + "/step", slot.step);
-  }
-  return out;
 }
 
 }  // namespace gputrain

@@ -1,6 +1,6 @@
 #pragma once
 #include "model/args.h"
-#include "train/optimizer.h"
+#include "train/adam_moments.h"
 
 namespace gputrain {
 
@@ -12,16 +12,11 @@ class Lamb : public Optimizer {
   Lamb(const NamedArgs& args, NamedParameters parameters);  // lr, betas, eps, weight_decay
   void step(double lr_factor) override;
   double base_lr() const override { return lr_; }
-  NamedParameters state() const override;  // exp_avg, exp_avg_sq, step
+  NamedParameters state() const override { return moments_.state(); }
 
  private:
-  struct Slot {
-    std::string name;
-    at::Tensor parameter, exp_avg, exp_avg_sq, step;
-  };
-
   double lr_, beta1_, beta2_, eps_, weight_decay_;
-  std::vector<Slot> slots_;
+  AdamMoments moments_;
 };
 
 }  // namespace gputrain
