@@ -24,7 +24,7 @@ int validate(const ValidateFlags& flags) {
   std::vector<Notice> notices;
   const RunPlan plan = resolve(spec, host_facts(), &notices);
   show_notices(notices);
-  std::cerr << flags.config << ": valid: " << plan.model.name << ", global batch " << plan.train.global_batch
+  std::cerr << flags.config << ": valid: " << plan.model.title() << ", global batch " << plan.train.global_batch
             << " over " << plan.launch.world_size << (plan.launch.world_size == 1 ? " rank" : " ranks")
             << " of this machine\n";
   return 0;

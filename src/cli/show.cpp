@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 
@@ -12,6 +13,7 @@
 #include "monitor/console.h"
 #include "monitor/journal_reader.h"
 #include "monitor/progress_bar.h"
+#include "monitor/record.h"
 #include "spec/dry_run.h"
 #include "sys/fs.h"
 #include "util/error.h"
@@ -28,12 +30,14 @@ std::string ranks_text(const RunPlan& plan) {
          (gpus ? "GPU over NCCL" : "CPU over Gloo, " + plural(launch.omp_threads, "thread") + " each");
 }
 
-constexpr int64_t kFactsTail = int64_t{8} << 20;  // some 30000 steps: enough for a median, read in a moment
+constexpr int64_t kFactsTail = int64_t{8} << 20;  // some 15000 steps: enough for a median, read in a moment
 
 // What the end of a run says, read back from the end of events.jsonl.
 struct RunFacts {
   Json evaluation, checkpoint;        // newest records; null when there is none
   std::vector<double> samples_per_s;  // of the newest attempt's step records
+  std::vector<double> mfu;            // the same; none where it is not known
+  bool stopped_early = false;
 };
 
 RunFacts read_facts(const std::string& output) {
@@ -43,16 +47,32 @@ RunFacts read_facts(const std::string& output) {
     const std::string kind = record.is_object() ? record.value("kind", "") : "";
     if (kind == "start") {
       facts.samples_per_s.clear();
+      facts.mfu.clear();
     } else if (kind == "step") {
       facts.samples_per_s.push_back(number_from_json(record["samples_per_s"]));
+      if (const auto mfu = step_record_from_json(record).mfu) facts.mfu.push_back(*mfu);
     } else if (kind == "eval") {
       facts.evaluation = std::move(record);
     } else if (kind == "checkpoint") {
       facts.checkpoint = std::move(record);
+    } else if (kind == "end") {
+      facts.stopped_early = record.contains("stopped_early");
     }
   };
   read_tail(real_file_system(), output + "/events.jsonl", take, kFactsTail);
   return facts;
+}
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::string throughput_text(RunFacts& facts) {
+  char mfu[32] = "n/a";
+  if (!facts.mfu.empty()) std::snprintf(mfu, sizeof mfu, "%.1f%%", 100 * median(facts.mfu));
+  return format_number(std::round(median(facts.samples_per_s))) + " samples/s, MFU " + mfu + " (medians over steps)";
 }
 
 std::string evaluation_text(const Json& record) {
@@ -66,8 +86,10 @@ std::string evaluation_text(const Json& record) {
 }
 
 // The limit that ended the run, doubled: {"train.epochs", 10}.
-std::optional<std::pair<std::string, int64_t>> twice_as_long(const TrainPlan& train, const Json& checkpoint) {
-  const int64_t step = checkpoint.is_object() ? checkpoint.value("step", int64_t{0}) : 0;
+std::optional<std::pair<std::string, int64_t>> twice_as_long(const RunPlan& plan, const RunFacts& facts) {
+  if (facts.stopped_early) return {{"early_stopping.patience", 2 * plan.early_stopping.patience}};
+  const TrainPlan& train = plan.train;
+  const int64_t step = facts.checkpoint.is_object() ? facts.checkpoint.value("step", int64_t{0}) : 0;
   if (train.max_steps && (!train.epochs || step >= *train.max_steps))
     return {{"train.max_steps", 2 * *train.max_steps}};
   if (train.epochs) return {{"train.epochs", 2 * *train.epochs}};
@@ -80,17 +102,13 @@ std::string show_end(const RunPlan& plan, const std::function<std::string(const 
   RunFacts facts = read_facts(plan.output);
   std::vector<std::vector<std::string>> rows;
   if (facts.evaluation.is_object()) rows.push_back({"  validation", evaluation_text(facts.evaluation)});
-  if (!facts.samples_per_s.empty()) {
-    const auto middle = facts.samples_per_s.begin() + static_cast<std::ptrdiff_t>(facts.samples_per_s.size() / 2);
-    std::nth_element(facts.samples_per_s.begin(), middle, facts.samples_per_s.end());
-    rows.push_back({"  throughput", format_number(std::round(*middle)) + " samples/s (median over steps)"});
-  }
+  if (!facts.samples_per_s.empty()) rows.push_back({"  throughput", throughput_text(facts)});
   if (facts.checkpoint.is_object()) {  // by its name: the run directory may have been copied or moved since
     const std::filesystem::path written = facts.checkpoint.value("path", "");
     rows.push_back({"  checkpoint", plan.output + "/checkpoints/" + written.filename().string()});
   }
   rows.push_back({"  logs", plan.output + "/logs, records in " + plan.output + "/events.jsonl"});
-  if (const auto longer = twice_as_long(plan.train, facts.checkpoint)) {
+  if (const auto longer = twice_as_long(plan, facts)) {
     const auto& [key, value] = *longer;
     rows.push_back({"  continue", command_without(key) + " --set " + key + "=" + std::to_string(value)});
   }
@@ -107,7 +125,7 @@ std::vector<std::shared_ptr<Sink>> sinks_for_people() {
 }
 
 void show_start(const RunPlan& plan, const Spec& spec, const std::vector<Notice>& notices, const std::string& config) {
-  std::cerr << "gputrain: " << plan.name << ": " << plan.model.name << ", " << ranks_text(plan) << "\n";
+  std::cerr << "gputrain: " << plan.name << ": " << plan.model.title() << ", " << ranks_text(plan) << "\n";
   std::cerr << "output " << plan.output << (config.empty() ? "" : ", spec " + config) << "\n";
   std::cerr << render_chosen_settings(spec, plan);
   show_notices(notices);

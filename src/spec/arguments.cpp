@@ -3,6 +3,7 @@
 
 #include "spec/builder.h"
 #include "util/text.h"
+#include "util/units.h"
 
 namespace gputrain {
 namespace {
@@ -190,6 +191,54 @@ void SpecBuilder::read_transform(const Node& node, const std::string& key, Json*
     values[setting.key.substr(prefix.size())] = std::move(setting.value);
   }
   list->push_back({{"name", name}, {"args", std::move(values)}});
+}
+
+// Patterns of names are free, their values are not.
+Json SpecBuilder::read_scales(const Node& node, const std::string& key) {
+  Json scales = Json::object();
+  if (node.kind != Node::Kind::kMap) {
+    report(node.mark, key, "expected {PATTERN: number, ...}, got " + describe(node), "as in {\"encoder.*\": 0.1}");
+    return scales;
+  }
+  ValueRule rule;
+  rule.kind = ValueRule::Kind::kFloat;
+  rule.least = 0;
+  for (const auto& member : node.members) {
+    auto reading = read_value(member.value, rule);
+    if (auto* problem = std::get_if<Problem>(&reading)) {
+      problem->key = key + "." + printable(member.key);
+      problems_.push_back(std::move(*problem));
+    } else {
+      scales[member.key] = std::get<Json>(std::move(reading));
+    }
+  }
+  return scales;
+}
+
+// What a plug-in takes only the plug-in knows: numbers, booleans, words and lists of them, as they look.
+void SpecBuilder::read_free_arguments(const Node& map) {
+  const auto scalar = [](const Node& node) -> Json {
+    if (node.quoted) return node.text;
+    if (const auto integer = parse_int(node.text)) return *integer;
+    if (const auto number = parse_double(node.text)) return *number;
+    if (node.text == "true" || node.text == "false") return node.text == "true";
+    return node.text;
+  };
+  for (const auto& member : map.members) {
+    const std::string key = "model.args." + member.key;
+    const Node& value = member.value;
+    Json list = Json::array();
+    bool plain = value.kind == Node::Kind::kScalar || value.kind == Node::Kind::kList;
+    for (const auto& item : value.items) {
+      plain = plain && item.kind == Node::Kind::kScalar;
+      if (plain) list.push_back(scalar(item));
+    }
+    if (!plain || member.key.find('.') != std::string::npos) {
+      report(value.mark, key, "expected a number, true, false, a word or a list of them, got " + describe(value));
+    } else {
+      add(key, value.kind == Node::Kind::kScalar ? scalar(value) : list, origin_of(value.mark));
+    }
+  }
 }
 
 // A list, or the text of --hosts: "local,local:2".

@@ -135,6 +135,8 @@ void SpecBuilder::read_given(const Field& field, const Node& node) {
     value = read_transforms(field, node);
   } else if (field.type == FieldType::kHosts) {
     value = read_hosts(node, key);
+  } else if (field.type == FieldType::kScales) {
+    value = read_scales(node, key);
   } else {
     auto reading = read_value(node, rule_of(field));
     if (auto* problem = std::get_if<Problem>(&reading)) {
@@ -158,7 +160,9 @@ void SpecBuilder::use_default(const Field& field, Mark enclosing) {
   }
   const Origin origin;
   if (field.type == FieldType::kSource) return add(key, Json(), origin);
-  if (field.type == FieldType::kTransforms) return add(key, Json::array(), origin);
+  if (field.type == FieldType::kTransforms || field.type == FieldType::kTextList)
+    return add(key, Json::array(), origin);
+  if (field.type == FieldType::kScales) return add(key, Json::object(), origin);
   if (field.type == FieldType::kHosts) return add(key, Json::array({"local"}), origin);
   Node node;
   node.kind = Node::Kind::kScalar;
@@ -191,6 +195,10 @@ void SpecBuilder::read_model_arguments(const Field& field, const Node* node, Mar
   if (name == nullptr) return;
   if (node != nullptr) add_place(std::string(field.key), enclosing);
   const CatalogEntry* entry = find_entry(field.catalog_kind, name->value.get<std::string>());
+  if (entry == nullptr) {
+    if (node != nullptr) read_free_arguments(*node);
+    return;
+  }
   for (auto& setting : read_arguments(*entry, node, {"model.args.", enclosing, {}}))
     add(setting.key, setting.value, setting.origin);
 }

@@ -39,6 +39,8 @@ class SpecBuilder {
   Json read_source(const Field& field, const Node& node);
   Json read_transforms(const Field& field, const Node& node);
   void read_transform(const Node& node, const std::string& key, Json* list);
+  Json read_scales(const Node& node, const std::string& key);
+  void read_free_arguments(const Node& map);
   Json read_hosts(const Node& node, const std::string& key);
 
   void add(std::string key, Json value, Origin origin);

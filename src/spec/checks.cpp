@@ -5,6 +5,7 @@
 
 #include "spec/builder.h"
 #include "spec/data_checks.h"
+#include "spec/task_checks.h"
 #include "util/text.h"
 #include "util/units.h"
 
@@ -139,10 +140,31 @@ void check_evaluation(const Reader& reader, const Spec& spec, std::vector<Proble
     problems->push_back(
         {{}, "evaluate.every", "there is nothing to evaluate on: data.val is missing", "add data.val, or write never"});
   }
-  if (keep_best != nullptr && *keep_best != "none" && (val->is_null() || never)) {
-    const std::string why = val->is_null() ? "data.val is missing" : "evaluate.every is never";
+  const std::string why = val->is_null() ? "data.val is missing" : never ? "evaluate.every is never" : "";
+  if (why.empty()) return;
+  if (keep_best != nullptr && *keep_best != "none") {
     problems->push_back(
         {{}, "checkpoint.keep_best", "the best " + keep_best->get<std::string>() + " is never known: " + why, ""});
+  }
+  if (const Json* metric = reader.find("early_stopping.metric"); metric != nullptr && *metric != "none") {
+    problems->push_back({{}, "early_stopping.metric", metric->get<std::string>() + " is never measured: " + why, ""});
+  }
+}
+
+void check_profile(const Reader& reader, std::vector<Problem>* problems) {
+  const Json* profile = reader.find("log.profile");
+  if (profile == nullptr || !profile->is_array()) return;
+  const auto first = (*profile)[0].get<int64_t>(), last = (*profile)[1].get<int64_t>();
+  if (first > last) {
+    problems->push_back({{}, "log.profile", "the first step comes after the last", "as in [10, 12]"});
+  }
+  const auto limit = reader.integer("train.max_steps");
+  if (limit && first > *limit) {
+    problems->push_back(
+        {{},
+         "log.profile",
+         "the run ends before step " + std::to_string(first) + " (train.max_steps is " + std::to_string(*limit) + ")",
+         ""});
   }
 }
 
@@ -164,8 +186,10 @@ std::vector<Problem> check_spec(const Spec& spec) {
   check_hosts(reader, &problems);
   check_length(reader, &problems);
   check_schedule(reader, &problems);
+  check_task(spec, &problems);
   check_evaluation(reader, spec, &problems);
   check_optimizer(reader, &problems);
+  check_profile(reader, &problems);
   check_data(spec, &problems);
   return problems;
 }

@@ -175,6 +175,8 @@ std::string expected_text(const Field& field) {
       return "a list of NAME or {NAME: {arguments...}}";
     case FieldType::kHosts:
       return "a list of local or local:N";
+    case FieldType::kScales:
+      return "a map from patterns of names to numbers";
     default:
       return describe(rule_of(field)) + unit;
   }

@@ -30,6 +30,9 @@ enum class FieldType {
   kArguments,   // the map of arguments of the sibling "name"
   kSource,      // a data set: {format: NAME, arguments...}
   kTransforms,  // a list of NAME or {NAME: {arguments...}}
+  kIntList,     // [10, 12]
+  kTextList,    // [a, "b*"]
+  kScales,      // {PATTERN: number, ...}
   kHosts,       // a list of local | local:N | user@host:N | {file: PATH}
 };
 
@@ -52,6 +55,8 @@ struct Field {
   std::vector<std::string_view> words = {};  // accepted besides a value (auto, none); for kChoice: all that is accepted
   std::optional<double> least = {}, most = {};
   bool above = false;                              // least is exclusive
+  bool below = false;                              // most is exclusive
+  int length = 0;                                  // kIntList: number of elements
   CatalogKind catalog_kind = CatalogKind::kModel;  // of kName, kTransforms, kSource
   bool optional_section = false;                   // kSource: may be absent (data.val)
   bool advanced = false;                           // left out of init's example

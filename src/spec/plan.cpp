@@ -48,11 +48,36 @@ std::string_view to_string(Tail value) {
   return word(value, {"use", "drop"});
 }
 
+std::string_view to_string(Task value) {
+  return word(value, {"classification", "language_model", "segmentation", "regression"});
+}
+
+std::optional<int64_t> ModelPlan::classes() const {
+  if (name.empty()) return std::nullopt;
+  for (const char* argument : {"num_classes", "vocab_size"}) {
+    if (args.contains(argument)) return args.at(argument).get<int64_t>();
+  }
+  return std::nullopt;
+}
+
+std::string ModelPlan::title() const {
+  if (!name.empty()) return name;
+  const std::string& path = torchscript.empty() ? plugin : torchscript;
+  return path.substr(path.rfind('/') + 1);
+}
+
 Json identity_of(const RunPlan& plan) {
   Json items = Json::object();
   items["seed"] = plan.seed;
-  items["task"] = plan.task;
-  items["model.name"] = plan.model.name;
+  items["task"] = to_string(plan.task);
+  // Of a file its name: it may move. Whether the tensors fit is seen when they are restored.
+  const auto file_name = [](const std::string& path) {
+    return path.empty() ? "none" : path.substr(path.rfind('/') + 1);
+  };
+  items["model.name"] = plan.model.name.empty() ? "none" : plan.model.name;
+  items["model.torchscript"] = file_name(plan.model.torchscript);
+  items["model.plugin"] = file_name(plan.model.plugin);
+  items["model.freeze"] = plan.model.freeze;
   add_arguments(&items, "model.args.", plan.model.args);
   add_source(&items, "data.train.", plan.data.train);
   items["data.tail"] = to_string(plan.data.tail);

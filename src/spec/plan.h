@@ -19,6 +19,7 @@ enum class Precision { kFp64, kFp32, kTf32, kBf16, kFp16 };
 enum class Backend { kGloo, kNccl };
 enum class Granularity { kStep, kEpoch };
 enum class Tail { kUse, kDrop };
+enum class Task { kClassification, kLanguageModel, kSegmentation, kRegression };
 
 // Something named in the catalog with its arguments (all of them: defaults filled in): a model, transform, optimizer,
 // schedule.
@@ -54,14 +55,59 @@ struct LaunchPlan {
   Milliseconds lease{2000};
 };
 
+// Exactly one of name, torchscript and plugin is set.
 struct ModelPlan {
-  std::string name;  // catalog name
-  Json args = Json::object();
+  std::string name;              // catalog name
+  Json args = Json::object();    // a plug-in's: what stands in the spec, unchecked
+  std::string torchscript = {};  // absolute path of a module saved by torch.jit.save
+  std::string plugin = {};       // absolute path of a library made with gputrain/plugin.h
+  std::string init = {};         // absolute path of a safetensors file with first weights; "" = random ones
+  bool init_strict = true;       // every tensor of the model and of the file must have its partner
+  std::vector<std::string> init_ignore =
+      {};                                // patterns (* and ?) of tensor names that init leaves alone, on both sides
+  std::vector<std::string> freeze = {};  // patterns of parameter names that are not trained
+
+  // Classes that the model tells apart (its argument num_classes or vocab_size); nullopt: only the model knows.
+  std::optional<int64_t> classes() const;
+  // For people: the catalog name, or the file's.
+  std::string title() const;
+};
+
+struct LossPlan {
+  double label_smoothing = 0;           // classification, language_model: weight of the uniform distribution
+  std::optional<int64_t> ignore_index;  // language_model, segmentation: targets of this value do not count
+  double dice_weight = 1;               // segmentation: loss = cross entropy + dice_weight * (1 - Dice)
+  std::string distance = "mse";         // regression: mse | l1 | smooth_l1
+};
+
+// Samples of a micro-batch mixed with each other: the parameter of the Beta distribution of their shares; 0 = off.
+struct MixPlan {
+  double mixup = 0;
+  double cutmix = 0;
+};
+
+// Groups of parameters by rule: whatever optimizer there is.
+struct ParameterRules {
+  bool decay_norm_and_bias = true;  // false: weight decay only on tensors of two or more dimensions
+  struct LrScale {
+    std::string pattern;  // of parameter names
+    double scale = 1;
+    bool operator==(const LrScale&) const = default;
+  };
+  std::vector<LrScale> lr_scales;  // the first that matches; none: 1
+};
+
+// The run ends when `metric` has not improved by more than min_delta over `patience` evaluations.
+struct EarlyStoppingPlan {
+  std::string metric;  // "" = off
+  int patience = 0;
+  double min_delta = 0;
+  bool larger_is_better = true;  // from the catalog
 };
 
 // One data set. `format` is a catalog name; `args` are its resolved arguments: idx {images, labels}; raw {inputs:
-// {path, shape, dtype, offset}, targets: {...}}; synthetic {samples, shape, num_classes} (used by --smoke). Paths are
-// absolute.
+// {path, shape, dtype, offset}, targets: {...}}; tokens {path, dtype, context, offset}; synthetic {samples, shape,
+// num_classes, targets} (used by --smoke). Paths are absolute.
 struct DataSourcePlan {
   std::string format;
   Json args = Json::object();
@@ -84,7 +130,10 @@ struct TrainPlan {
   int64_t global_batch = 0;  // samples per optimizer step, over all ranks and micro-batches
   int64_t micro_batch = 0;   // per rank and forward pass; 0 = the rank's whole share ("auto")
   Precision precision = Precision::kFp32;
-  double clip_grad_norm = 0;  // 0 = no clipping
+  double clip_grad_norm = 0;   // 0 = no clipping
+  double clip_grad_value = 0;  // 0 = no clipping; before the norm's
+  double ema_decay = 0;        // 0 = no moving average of the weights
+  bool channels_last = false;  // memory layout of 4- and 5-dimensional weights and inputs
   bool deterministic = false;
 };
 
@@ -107,16 +156,22 @@ struct RunPlan {
   std::string name;
   std::string output;  // absolute run directory
   uint64_t seed = 1;
-  std::string task = "classification";
+  Task task = Task::kClassification;
   LaunchPlan launch;
   ModelPlan model;
   DataPlan data;
+  MixPlan mix;
+  LossPlan loss;
   TrainPlan train;
   Named optimizer;  // adamw {lr, weight_decay, betas, eps}, sgd {lr, momentum, nesterov, weight_decay}
+  ParameterRules parameters;
   SchedulePlan schedule;
   Every evaluate;
+  int top_k = 0;  // classification also reports top_k_accuracy; 0 = not
+  EarlyStoppingPlan early_stopping;
   CheckpointPlan checkpoint;
   Every log;                     // duration 1s on GPUs, 1 step on CPU when "auto"
+  std::vector<int64_t> profile;  // first and last step to trace; empty = none
   std::string reducer = "c10d";  // c10d | flat (the reference back end, for tests)
   bool smoke = false;            // three steps of synthetic data, no retry
 };
@@ -129,6 +184,7 @@ std::string_view to_string(Precision);
 std::string_view to_string(Backend);
 std::string_view to_string(Granularity);
 std::string_view to_string(Tail);
+std::string_view to_string(Task);
 
 // The items that a checkpoint must agree with on resume (model, task, data formats, global_batch, seed, tail,
 // precision): compared item by item, so that the error names what changed. A flat object {"train.global_batch": 256,

@@ -27,7 +27,35 @@ void fields_of(A& a, auto& v, const Named*) {
 
 template <class A>
 void fields_of(A& a, auto& v, const ModelPlan*) {
-  a("name", v.name), a("args", v.args);
+  a("name", v.name), a("args", v.args), a("torchscript", v.torchscript), a("plugin", v.plugin), a("init", v.init);
+  a("init_strict", v.init_strict), a("init_ignore", v.init_ignore), a("freeze", v.freeze);
+}
+
+template <class A>
+void fields_of(A& a, auto& v, const LossPlan*) {
+  a("label_smoothing", v.label_smoothing), a("ignore_index", v.ignore_index), a("dice_weight", v.dice_weight);
+  a("distance", v.distance);
+}
+
+template <class A>
+void fields_of(A& a, auto& v, const MixPlan*) {
+  a("mixup", v.mixup), a("cutmix", v.cutmix);
+}
+
+template <class A>
+void fields_of(A& a, auto& v, const ParameterRules::LrScale*) {
+  a("pattern", v.pattern), a("scale", v.scale);
+}
+
+template <class A>
+void fields_of(A& a, auto& v, const ParameterRules*) {
+  a("decay_norm_and_bias", v.decay_norm_and_bias), a("lr_scales", v.lr_scales);
+}
+
+template <class A>
+void fields_of(A& a, auto& v, const EarlyStoppingPlan*) {
+  a("metric", v.metric), a("patience", v.patience), a("min_delta", v.min_delta);
+  a("larger_is_better", v.larger_is_better);
 }
 
 template <class A>
@@ -46,7 +74,8 @@ template <class A>
 void fields_of(A& a, auto& v, const TrainPlan*) {
   a("epochs", v.epochs), a("max_steps", v.max_steps), a("global_batch", v.global_batch),
       a("micro_batch", v.micro_batch);
-  a("precision", v.precision), a("clip_grad_norm", v.clip_grad_norm), a("deterministic", v.deterministic);
+  a("precision", v.precision), a("clip_grad_norm", v.clip_grad_norm), a("clip_grad_value", v.clip_grad_value);
+  a("ema_decay", v.ema_decay), a("channels_last", v.channels_last), a("deterministic", v.deterministic);
 }
 
 template <class A>
@@ -69,9 +98,10 @@ template <class A>
 void fields_of(A& a, auto& v, const RunPlan*) {
   a("name", v.name), a("output", v.output), a("seed", v.seed), a("task", v.task), a("launch", v.launch),
       a("model", v.model);
-  a("data", v.data), a("train", v.train), a("optimizer", v.optimizer), a("schedule", v.schedule),
-      a("evaluate", v.evaluate);
-  a("checkpoint", v.checkpoint), a("log", v.log), a("reducer", v.reducer), a("smoke", v.smoke);
+  a("data", v.data), a("mix", v.mix), a("loss", v.loss), a("train", v.train), a("optimizer", v.optimizer);
+  a("parameters", v.parameters), a("schedule", v.schedule), a("evaluate", v.evaluate), a("top_k", v.top_k);
+  a("early_stopping", v.early_stopping), a("checkpoint", v.checkpoint), a("log", v.log), a("profile", v.profile),
+      a("reducer", v.reducer), a("smoke", v.smoke);
 }
 
 [[noreturn]] void bad_plan(const std::string& what) {

@@ -1,6 +1,7 @@
 #include "spec/resolve.h"
 
 #include <algorithm>
+#include <map>
 
 #include "spec/catalog/catalog.h"
 #include "spec/placement.h"
@@ -66,6 +67,47 @@ bool has_gpus(const RunPlan& plan) {
   return plan.launch.backend == Backend::kNccl;
 }
 
+std::string path_at(const Spec& spec, std::string_view key, const std::string& cwd) {
+  const std::string path = text_at(spec, key);
+  return path == "none" ? "" : absolute(path, cwd);
+}
+
+double number_or_zero(const Spec& spec, std::string_view key) {
+  const Json& value = spec.at(key);
+  return value.is_number() ? value.get<double>() : 0;
+}
+
+void resolve_model(const Spec& spec, const HostFacts& facts, RunPlan* plan) {
+  ModelPlan& model = plan->model;
+  const std::string name = text_at(spec, "model.name");
+  if (name != "none") {
+    model.name = name;
+    model.args = arguments_at(spec, "model.args.", CatalogKind::kModel, name);
+  } else {
+    constexpr std::string_view kArgs = "model.args.";
+    std::map<std::string, Json> sorted;  // their order in the file means nothing: it is no part of the run's identity
+    for (const auto& setting : spec.settings()) {
+      if (setting.key.starts_with(kArgs)) sorted[setting.key.substr(kArgs.size())] = setting.value;
+    }
+    for (auto& [name_of, value] : sorted) model.args[name_of] = std::move(value);
+  }
+  model.torchscript = path_at(spec, "model.torchscript", facts.cwd);
+  model.plugin = path_at(spec, "model.plugin", facts.cwd);
+  model.init = path_at(spec, "model.init", facts.cwd);
+  model.init_strict = spec.at("model.init_strict").get<bool>();
+  model.init_ignore = spec.at("model.init_ignore").get<std::vector<std::string>>();
+  model.freeze = spec.at("model.freeze").get<std::vector<std::string>>();
+}
+
+void resolve_loss(const Spec& spec, RunPlan* plan) {
+  plan->mix = {number_or_zero(spec, "data.mixup"), number_or_zero(spec, "data.cutmix")};
+  plan->loss.label_smoothing = spec.at("loss.label_smoothing").get<double>();
+  plan->loss.ignore_index = spec.integer("loss.ignore_index");
+  if (const Json& weight = spec.at("loss.dice_weight"); weight.is_number())
+    plan->loss.dice_weight = weight.get<double>();
+  if (const std::string word = text_at(spec, "loss.distance"); word != "default") plan->loss.distance = word;
+}
+
 void resolve_data(const Spec& spec, const HostFacts& facts, RunPlan* plan, std::vector<Notice>* notices) {
   DataPlan& data = plan->data;
   data.train = source_from(spec.at("data.train"), facts.cwd);
@@ -89,8 +131,10 @@ void resolve_train(const Spec& spec, RunPlan* plan) {
   train.global_batch = *spec.integer("train.global_batch");
   train.micro_batch = spec.integer("train.micro_batch").value_or(0);
   train.precision = choice_at<Precision>(spec, "train.precision");
-  const Json& clip = spec.at("train.clip_grad_norm");
-  train.clip_grad_norm = clip.is_number() ? clip.get<double>() : 0;
+  train.clip_grad_norm = number_or_zero(spec, "train.clip_grad_norm");
+  train.clip_grad_value = number_or_zero(spec, "train.clip_grad_value");
+  train.ema_decay = number_or_zero(spec, "train.ema_decay");
+  train.channels_last = spec.at("train.channels_last").get<bool>();
   train.deterministic = spec.at("train.deterministic").get<bool>();
   plan->reducer = text_at(spec, "train.reducer");
 }
@@ -98,6 +142,9 @@ void resolve_train(const Spec& spec, RunPlan* plan) {
 void resolve_optimizer(const Spec& spec, RunPlan* plan) {
   plan->optimizer.name = text_at(spec, "optimizer.name");
   plan->optimizer.args = arguments_at(spec, "optimizer.", CatalogKind::kOptimizer, plan->optimizer.name);
+  plan->parameters.decay_norm_and_bias = spec.at("optimizer.decay_norm_and_bias").get<bool>();
+  for (const auto& [pattern, scale] : spec.at("optimizer.lr_scales").items())
+    plan->parameters.lr_scales.push_back({pattern, scale.get<double>()});
   SchedulePlan& schedule = plan->schedule;
   schedule.name = text_at(spec, "schedule.name");
   schedule.warmup = parse_length(text_at(spec, "schedule.warmup")).value_or(Length{});
@@ -109,6 +156,13 @@ void resolve_optimizer(const Spec& spec, RunPlan* plan) {
 void resolve_records(const Spec& spec, RunPlan* plan) {
   const std::string evaluate = text_at(spec, "evaluate.every");
   if (plan->data.val) plan->evaluate = every_from(evaluate == "auto" ? "1 epoch" : evaluate);
+  plan->top_k = static_cast<int>(spec.integer("evaluate.top_k").value_or(0));
+  if (const std::string metric = text_at(spec, "early_stopping.metric"); metric != "none") {
+    plan->early_stopping = {metric, static_cast<int>(*spec.integer("early_stopping.patience")),
+                            spec.at("early_stopping.min_delta").get<double>(),
+                            find_entry(CatalogKind::kMetric, metric)->larger_is_better};
+  }
+  if (spec.at("log.profile").is_array()) plan->profile = spec.at("log.profile").get<std::vector<int64_t>>();
   plan->checkpoint.every = every_from(text_at(spec, "checkpoint.every"));
   plan->checkpoint.keep_last = static_cast<int>(*spec.integer("checkpoint.keep_last"));
   const std::string best = text_at(spec, "checkpoint.keep_best");
@@ -138,6 +192,38 @@ void check_batch(const Spec& spec, const RunPlan& plan, std::vector<Error>* erro
                                         plural(world, "rank") + " are at most " + std::to_string(share) + " each",
                                     ErrorKind::kSpec, "use at most " + std::to_string(share) + ", or auto"));
   }
+}
+
+// With whom a sample is mixed: another of its micro-batch.
+void check_mixing(const Spec& spec, const RunPlan& plan, std::vector<Error>* errors) {
+  const int64_t share = largest_share(plan.train.global_batch, plan.launch.world_size);
+  const int64_t largest = plan.train.micro_batch > 0 ? std::min(plan.train.micro_batch, share) : share;
+  if (largest > 1) return;
+  for (const char* key : {"data.mixup", "data.cutmix"}) {
+    if (number_or_zero(spec, key) == 0) continue;
+    errors->push_back(spec.error_at(key, "a micro-batch is one sample, which has none to be mixed with",
+                                    ErrorKind::kSpec, "use a larger train.micro_batch or train.global_batch"));
+  }
+}
+
+// LibTorch refuses such a run at its first step only.
+void check_deterministic(const Spec& spec, const RunPlan& plan, std::vector<Error>* errors) {
+  const CatalogEntry* model = find_entry(CatalogKind::kModel, plan.model.name);
+  if (!plan.train.deterministic || !has_gpus(plan) || model == nullptr || model->deterministic_on_gpus) return;
+  errors->push_back(spec.error_at("train.deterministic",
+                                  "LibTorch has no deterministic kernels on GPUs for " + plan.model.name,
+                                  ErrorKind::kSpec, "write deterministic: false, or launch.backend: gloo"));
+}
+
+// Seen with LibTorch 2.11: gradients of 3-dimensional bf16 convolutions are now and then not finite on the CPU, because
+// its kernel reads memory that was never written.
+void check_volumes(const Spec& spec, const RunPlan& plan, std::vector<Error>* errors) {
+  const CatalogEntry* model = find_entry(CatalogKind::kModel, plan.model.name);
+  const bool volumes = model != nullptr && model->sample_shape.size() == 4;
+  if (!volumes || has_gpus(plan) || plan.train.precision != Precision::kBf16) return;
+  errors->push_back(spec.error_at("train.precision",
+                                  "bf16 is not safe for volumes on the CPU: LibTorch's gradients may be NaN there",
+                                  ErrorKind::kSpec, "use fp32"));
 }
 
 void add_notices(const RunPlan& plan, std::vector<Notice>* notices) {
@@ -170,16 +256,19 @@ RunPlan resolve(const Spec& spec, const HostFacts& facts, std::vector<Notice>* n
   plan.name = text_at(spec, "name");
   plan.output = absolute(text_at(spec, "output"), facts.cwd);
   plan.seed = spec.at("seed").get<uint64_t>();
-  plan.task = text_at(spec, "task");
+  plan.task = choice_at<Task>(spec, "task");
   plan.smoke = spec.smoke();
   plan.launch = place_ranks(spec, facts, &errors, &found);
-  plan.model.name = text_at(spec, "model.name");
-  plan.model.args = arguments_at(spec, "model.args.", CatalogKind::kModel, plan.model.name);
+  resolve_model(spec, facts, &plan);
   resolve_train(spec, &plan);
   resolve_data(spec, facts, &plan, &found);
+  resolve_loss(spec, &plan);
   resolve_optimizer(spec, &plan);
   resolve_records(spec, &plan);
   check_batch(spec, plan, &errors);
+  check_mixing(spec, plan, &errors);
+  check_deterministic(spec, plan, &errors);
+  check_volumes(spec, plan, &errors);
   if (!errors.empty()) {
     std::ranges::stable_sort(errors, {}, [](const Error& error) { return error.kind != ErrorKind::kSpec; });
     throw ErrorList(std::move(errors));

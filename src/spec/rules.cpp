@@ -33,6 +33,10 @@ Kind kind_of(FieldType type) {
     case FieldType::kChoice:
     case FieldType::kName:
       return Kind::kChoice;
+    case FieldType::kIntList:
+      return Kind::kIntList;
+    case FieldType::kTextList:
+      return Kind::kTextList;
     default:
       GP_CHECK(false, "a field of this type is not a single value");
   }
@@ -110,6 +114,8 @@ std::string describe_kind(const ValueRule& rule) {
       return "a list of " + count + "numbers" + describe_range(rule);
     case Kind::kLengthList:
       return "a list of lengths such as 30 epochs";
+    case Kind::kTextList:
+      return "a list of words";
     case Kind::kChoice:
       break;
   }
@@ -224,9 +230,11 @@ Reading read_list(const Node& node, const ValueRule& rule) {
                    ""};
   }
   ValueRule element = rule;
-  element.kind = rule.kind == Kind::kIntList     ? Kind::kInt
-                 : rule.kind == Kind::kFloatList ? Kind::kFloat
-                                                 : Kind::kLength;
+  element.kind = rule.kind == Kind::kIntList      ? Kind::kInt
+                 : rule.kind == Kind::kFloatList  ? Kind::kFloat
+                 : rule.kind == Kind::kLengthList ? Kind::kLength
+                                                  : Kind::kText;
+  element.words.clear();
   Json list = Json::array();
   for (const auto& item : node.items) {
     Reading reading = read_value(item, element);
@@ -246,6 +254,9 @@ ValueRule rule_of(const Field& field) {
   rule.least = field.least;
   rule.most = field.most;
   rule.above = field.above;
+  rule.below = field.below;
+  rule.length = field.length;
+  rule.may_be_empty = field.type == FieldType::kTextList;
   return rule;
 }
 
@@ -268,10 +279,12 @@ std::string describe(const ValueRule& rule) {
 }
 
 std::variant<Json, Problem> read_value(const Node& node, const ValueRule& rule) {
-  if (rule.kind == Kind::kIntList || rule.kind == Kind::kFloatList || rule.kind == Kind::kLengthList)
+  const bool is_word = node.kind == Node::Kind::kScalar && std::ranges::find(rule.words, node.text) != rule.words.end();
+  if (!is_word && (rule.kind == Kind::kIntList || rule.kind == Kind::kFloatList || rule.kind == Kind::kLengthList ||
+                   rule.kind == Kind::kTextList))
     return read_list(node, rule);
   if (node.kind != Node::Kind::kScalar) return unexpected(node, rule);
-  if (std::ranges::find(rule.words, node.text) != rule.words.end()) return Json(node.text);
+  if (is_word) return Json(node.text);
   switch (rule.kind) {
     case Kind::kInt:
       return read_int(node, rule);

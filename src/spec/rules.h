@@ -26,7 +26,8 @@ struct ValueRule {
     kChoice,
     kIntList,
     kFloatList,
-    kLengthList
+    kLengthList,
+    kTextList
   };
   Kind kind = Kind::kText;
   std::vector<std::string> words;     // accepted besides (kChoice: only these)
@@ -37,7 +38,7 @@ struct ValueRule {
   int64_t multiple_of = 1;            // of integers
 };
 
-ValueRule rule_of(const Field& field);     // not for kArguments, kSource, kTransforms, kHosts
+ValueRule rule_of(const Field& field);     // not for kArguments, kSource, kTransforms, kScales, kHosts
 ValueRule rule_of(const CatalogArg& arg);  // not for kArray
 
 // "an integer of at least 1", "auto or a duration such as 30s, 10m or 1.5h": fits after "expected" and in explain.

@@ -73,6 +73,9 @@ Json value_schema(const ValueRule& rule) {
     case Kind::kFloatList:
       choices.push_back(list_schema(rule, rule.kind == Kind::kIntList));
       break;
+    case Kind::kTextList:
+      choices.push_back({{"type", "array"}, {"items", {{"type", Json::array({"string", "number", "boolean"})}}}});
+      break;
     case Kind::kLengthList:
       choices.push_back({{"type", "array"}, {"items", text_like(kLengthOrPartPattern)}, {"minItems", 1}});
       break;
@@ -134,13 +137,25 @@ Json by_name(CatalogKind kind, const std::string& name_key, std::string_view fal
   return any_of(std::move(choices));
 }
 
-Json model_schema() {
+// One alternative for each model of the catalog, one for a TorchScript file, one for a plug-in; `others`: keys that
+// each may have.
+Json model_schema(const Json& others) {
   std::vector<Json> choices;
+  const auto add = [&](Json properties, const std::vector<std::string>& required) {
+    properties.update(others);
+    choices.push_back(object_schema(std::move(properties), required));
+  };
+  const Json none = {{"const", "none"}}, path = {{"type", "string"}, {"minLength", 1}};
   for (const auto& entry : catalog()) {
     if (entry.kind != CatalogKind::kModel) continue;
-    choices.push_back(object_schema(
-        {{"name", {{"const", entry.name}}}, {"args", entry_schema(entry, Json::object(), {})}}, {"name"}));
+    add({{"name", {{"const", entry.name}}},
+         {"args", entry_schema(entry, Json::object(), {})},
+         {"torchscript", none},
+         {"plugin", none}},
+        {"name"});
   }
+  add({{"name", none}, {"torchscript", path}, {"plugin", none}}, {"torchscript"});
+  add({{"name", none}, {"torchscript", none}, {"plugin", path}, {"args", {{"type", "object"}}}}, {"plugin"});
   return any_of(std::move(choices));
 }
 
@@ -171,6 +186,11 @@ Json field_schema(const Field& field) {
     schema = transforms_schema();
   } else if (field.type == FieldType::kHosts) {
     schema = hosts_schema();
+  } else if (field.type == FieldType::kScales) {
+    ValueRule scale;
+    scale.kind = ValueRule::Kind::kFloat;
+    scale.least = 0;
+    schema = {{"type", "object"}, {"additionalProperties", value_schema(scale)}};
   } else {
     schema = value_schema(rule_of(field));
   }
@@ -197,6 +217,7 @@ std::vector<std::string> words_below(const std::string& prefix) {
 }
 
 bool needs(const std::string& key) {
+  if (key == "model") return true;  // one of its ways to name a model
   if (const Field* field = find_field(key)) return is_required(*field);
   const Field* name = find_field(key + ".name");
   if (name != nullptr && name->fallback) {
@@ -213,7 +234,12 @@ Json key_schema(const std::string& key) {
 }
 
 Json section_schema(const std::string& section) {
-  if (section == "model") return model_schema();
+  if (section == "model") {
+    Json others = Json::object();
+    for (const char* word : {"init", "init_strict", "init_ignore", "freeze"})
+      others[word] = key_schema("model." + std::string(word));
+    return model_schema(others);
+  }
   const Field* name = find_field(section + ".name");
   Json properties = Json::object();
   std::vector<std::string> required;

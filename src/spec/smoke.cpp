@@ -21,11 +21,38 @@ optimizer: {name: adamw, lr: 1e-3}
 // What base's data give after the transforms, else what the model is made for.
 Json synthetic_shape(const Spec& base) {
   if (const auto dims = sample_shape(base, "train").dims) return *dims;
-  if (const Setting* features = base.find("model.args.in_features")) return Json::array({features->value});
-  std::vector<int64_t> dims = find_entry(CatalogKind::kModel, base.at("model.name").get<std::string>())->sample_shape;
-  if (const Setting* channels = base.find("model.args.in_channels")) dims[0] = channels->value.get<int64_t>();
-  if (const Setting* size = base.find("model.args.image_size")) dims[1] = dims[2] = size->value.get<int64_t>();
+  if (const Setting* features = catalog_argument(base, "in_features")) return Json::array({features->value});
+  const CatalogEntry* model = find_entry(CatalogKind::kModel, base.at("model.name").get<std::string>());
+  if (model == nullptr) {
+    throw base.error_at("data.train", "a smoke run cannot know what samples this model takes", ErrorKind::kSpec,
+                        "give data.train in a format that has its shape in the spec: raw or synthetic");
+  }
+  std::vector<int64_t> dims = model->sample_shape;
+  if (const Setting* context = catalog_argument(base, "context")) {
+    constexpr int64_t kEnough = 64;  // tokens: all of GPT-2's would take gigabytes of logits
+    dims = {std::min(kEnough, context->value.get<int64_t>())};
+  }
+  if (const Setting* channels = catalog_argument(base, "in_channels")) dims[0] = channels->value.get<int64_t>();
+  if (const Setting* size = catalog_argument(base, "image_size")) dims[1] = dims[2] = size->value.get<int64_t>();
   return dims;
+}
+
+// Classes or values of a target: what the model's arguments say, else the data, else what fits most.
+Json class_count(const Spec& base) {
+  for (const char* argument : {"num_classes", "vocab_size"}) {
+    if (const Setting* classes = catalog_argument(base, argument)) return classes->value;
+  }
+  const Json& source = base.at("data.train");
+  if (source.contains("num_classes")) return source["num_classes"];
+  if (base.at("task") == "regression" && source["format"] == "raw")
+    return *element_count(source["targets"]["shape"].get<std::vector<int64_t>>());
+  return 2;
+}
+
+std::string synthetic_targets(const std::string& task) {
+  if (task == "language_model") return "tokens";
+  if (task == "segmentation") return "mask";
+  return task == "regression" ? "values" : "class";
 }
 
 // Which mean nothing in three steps.
@@ -63,7 +90,8 @@ Spec smoke_spec(const Spec* base) {
            {{"format", "synthetic"},
             {"samples", samples},
             {"shape", shape},
-            {"num_classes", spec.at("model.args.num_classes")}},
+            {"num_classes", class_count(spec)},
+            {"targets", synthetic_targets(spec.at("task").get<std::string>())}},
            {OriginKind::kSmoke, "--smoke", 0, 0});
   spec.set("data.val", Json(), {OriginKind::kSmoke, "--smoke", 0, 0});
   spec.set("data.transforms.train", Json::array(), {OriginKind::kSmoke, "--smoke", 0, 0});
@@ -77,6 +105,11 @@ Spec smoke_spec(const Spec* base) {
   set("checkpoint.every", "never");
   set("checkpoint.keep_last", 1);
   set("checkpoint.keep_best", "none");
+  set("evaluate.top_k", "none");
+  set("early_stopping.metric", "none");
+  set("early_stopping.patience", 5);
+  set("early_stopping.min_delta", 0);
+  set("log.profile", "none");
   set("log.every", "1 step");
   spec.set_smoke();
   return spec;

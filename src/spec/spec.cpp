@@ -110,4 +110,9 @@ std::string explainable(std::string_view key) {
   return "";
 }
 
+const Setting* catalog_argument(const Spec& spec, const std::string& name) {
+  const Setting* model = spec.find("model.name");
+  return model == nullptr || model->value == "none" ? nullptr : spec.find("model.args." + name);
+}
+
 }  // namespace gputrain

@@ -85,6 +85,10 @@ class Spec {
   bool smoke_ = false;
 };
 
+// The setting "model.args.NAME" of a model of the catalog; nullptr when there is none, or for a plug-in, whose
+// arguments mean what the plug-in says.
+const Setting* catalog_argument(const Spec& spec, const std::string& name);
+
 struct SpecInput {
   std::string text;  // the file's bytes, as read
   std::string file;  // its name, for messages

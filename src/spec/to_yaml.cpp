@@ -5,6 +5,7 @@
 #include "spec/spec.h"
 #include "spec/yaml_text.h"
 #include "util/text.h"
+#include "util/units.h"
 
 namespace gputrain {
 namespace {
@@ -14,7 +15,9 @@ bool is_plain(const std::string& text) {
   static constexpr std::string_view kNulls[] = {"null", "Null", "NULL", "~"};
   const bool safe =
       !text.empty() && text.find_first_not_of(kSafe) == std::string::npos && text.front() != ' ' && text.back() != ' ';
-  return safe && text.front() != '-' && std::ranges::find(kNulls, text) == std::end(kNulls);
+  // Where no type is expected (a plug-in's arguments) text that looks like something else is kept apart by quotes.
+  const bool other = parse_double(text) || text == "true" || text == "false";
+  return safe && !other && text.front() != '-' && std::ranges::find(kNulls, text) == std::end(kNulls);
 }
 
 std::string list_text(const Json& list) {
@@ -25,7 +28,7 @@ std::string list_text(const Json& list) {
 
 std::string map_text(const Json& map) {
   std::vector<std::string> parts;
-  for (const auto& [key, value] : map.items()) parts.push_back(key + ": " + yaml_flow(value));
+  for (const auto& [key, value] : map.items()) parts.push_back(yaml_flow(key) + ": " + yaml_flow(value));
   return "{" + join(parts, ", ") + "}";
 }
 

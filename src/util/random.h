@@ -14,7 +14,7 @@ constexpr uint64_t mix64(uint64_t x) {
 }
 
 // What a stream is for: equal keys in different domains give unrelated streams.
-enum class RandomDomain : uint64_t { kOrder = 1, kDropout = 2, kAugmentation = 3, kSynthetic = 4 };
+enum class RandomDomain : uint64_t { kOrder = 1, kDropout = 2, kAugmentation = 3, kSynthetic = 4, kMixing = 5 };
 
 // The seed of stream (domain, seed, a, b): e.g. dropout (seed, rank, step), augmentation (seed, epoch, sample id).
 constexpr uint64_t derive_seed(RandomDomain domain, uint64_t seed, uint64_t a, uint64_t b) {

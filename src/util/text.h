@@ -33,6 +33,10 @@ std::string render_table(const std::vector<std::vector<std::string>>& rows);
 // Control characters and invalid UTF-8 as \xNN: foreign bytes never reach a terminal raw.
 std::string printable(std::string_view bytes);
 
+// Whether all of `text` fits `pattern`: '*' is any run of characters (dots too, or none), '?' exactly one, all else
+// itself.
+bool matches_pattern(std::string_view text, std::string_view pattern);
+
 // As one word of a POSIX shell: unchanged where that is safe, else in single quotes.
 std::string shell_quoted(std::string_view word);
 

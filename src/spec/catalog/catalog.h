@@ -40,14 +40,24 @@ struct CatalogArg {
 
 enum class CatalogKind { kModel, kTransform, kOptimizer, kSchedule, kMetric, kFormat };
 
+// What a model makes of n samples, and so which tasks it can learn.
+enum class ModelOutput {
+  kVector,  // [n, classes]: classification, regression
+  kTokens,  // [n, length, classes] from integers [n, length]: language_model
+  kMask     // [n, classes, height, width] or with depth: segmentation
+};
+
 struct CatalogEntry {
   CatalogKind kind;
   std::string name;
   std::string help;
   std::vector<CatalogArg> args = {};
-  bool has_batch_norm = false;   // models: buffers that depend on the split
-  bool has_dropout = false;      // models: randomness by (seed, rank, step)
-  bool larger_is_better = true;  // metrics
+  bool has_batch_norm = false;                // models: buffers that depend on the split
+  bool has_dropout = false;                   // models: randomness by (seed, rank, step)
+  ModelOutput output = ModelOutput::kVector;  // models
+  bool deterministic_on_gpus = true;          // models: every kernel has a deterministic form
+  bool larger_is_better = true;               // metrics
+  std::vector<std::string> tasks = {};        // metrics: those that give it
   std::vector<int64_t> sample_shape =
       {};  // models: shape of one synthetic input sample with default args ({} = from args)
 };

@@ -4,6 +4,7 @@ namespace gputrain {
 namespace {
 
 constexpr double kMostElements = 1 << 30;  // of one dimension of a layer: products of two stay far from overflow
+constexpr double kMostWidth = 1 << 16;     // that a model multiplies once more
 
 CatalogArg num_classes(int64_t fallback) {
   return {.name = "num_classes",
@@ -59,6 +60,74 @@ CatalogEntry resnet(std::string name, std::string blocks) {
           .sample_shape = {3, 64, 64}};
 }
 
+CatalogArg of_size(std::string name, std::string what) {
+  return {.name = std::move(name),
+          .type = ArgType::kInt,
+          .fallback = Json("auto"),
+          .least = 1,
+          .most = kMostWidth,
+          .help = what + "; auto: the size's. A custom size needs it.",
+          .words = {"auto"}};
+}
+
+CatalogArg count(std::string name, int64_t fallback, std::string help) {
+  return {.name = std::move(name),
+          .type = ArgType::kInt,
+          .fallback = Json(fallback),
+          .least = 1,
+          .most = kMostElements,
+          .help = std::move(help)};
+}
+
+// The smoke run's windows are shorter than the context, as the images of resnet().
+CatalogEntry gpt() {
+  const CatalogArg size = {.name = "size",
+                           .type = ArgType::kChoice,
+                           .fallback = Json("gpt2"),
+                           .help = "One of GPT-2's (124, 355, 774 and 1558 million parameters), or custom.",
+                           .words = {"custom", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"}};
+  return {
+      .kind = CatalogKind::kModel,
+      .name = "gpt",
+      .help = "GPT-2 as Hugging Face's GPT2LMHeadModel, its token embedding shared with the output.",
+      .args = {size, of_size("layers", "Transformer blocks"), of_size("heads", "Attention heads, which divide width"),
+               of_size("width", "Width of the residual stream"),
+               count("context", 1024, "Most tokens that the model sees at once."),
+               count("vocab_size", 50257, "Number of different tokens."),
+               dropout("on the embedding, in attention and after each branch")},
+      .has_dropout = true,
+      .output = ModelOutput::kTokens,
+      .sample_shape = {64}};
+}
+
+CatalogEntry unet(std::string name, std::string input, int64_t channels, std::vector<int64_t> sample_shape) {
+  const CatalogArg width = {.name = "width",
+                            .type = ArgType::kInt,
+                            .fallback = Json(32),
+                            .least = 1,
+                            .most = kMostWidth,
+                            .help = "Channels of the first level; each level has twice the one above."};
+  const CatalogArg levels = {.name = "levels",
+                             .type = ArgType::kInt,
+                             .fallback = Json(4),
+                             .least = 1,
+                             .most = 8,
+                             .help = "How often the size is halved: sizes are multiples of 2^levels."};
+  const CatalogArg norm = {.name = "norm",
+                           .type = ArgType::kChoice,
+                           .fallback = Json("instance"),
+                           .help = "Normalisation: instance does not depend on the batch.",
+                           .words = {"instance", "batch"}};
+  return {.kind = CatalogKind::kModel,
+          .name = std::move(name),
+          .help = "U-Net for segmentation of " + input + ": double convolutions, transposed ones upwards.",
+          .args = {in_channels(channels), num_classes(2), width, levels, norm},
+          .has_batch_norm = true,  // with norm: batch
+          .output = ModelOutput::kMask,
+          .deterministic_on_gpus = sample_shape.size() < 4,  // max_pool3d has no such backward
+          .sample_shape = std::move(sample_shape)};
+}
+
 }  // namespace
 
 std::vector<CatalogEntry> model_entries() {
@@ -92,7 +161,10 @@ std::vector<CatalogEntry> model_entries() {
           resnet("resnet50", "50 layers, bottleneck blocks"),
           resnet("resnet101", "101 layers, bottleneck blocks"),
           vision_transformer("vit_b_16", "12 layers, 12 heads, width 768"),
-          vision_transformer("vit_s_16", "12 layers, 6 heads, width 384")};
+          vision_transformer("vit_s_16", "12 layers, 6 heads, width 384"),
+          gpt(),
+          unet("unet2d", "images", 3, {3, 64, 64}),
+          unet("unet3d", "volumes", 1, {1, 32, 32, 32})};
 }
 
 }  // namespace gputrain

@@ -15,24 +15,36 @@ using ::testing::ElementsAre;
 
 TEST(Catalog, HoldsThisVersionsNames) {
   EXPECT_THAT(names_of(CatalogKind::kModel),
-              ElementsAre("mlp", "small_cnn", "resnet18", "resnet34", "resnet50", "resnet101", "vit_b_16", "vit_s_16"));
+              ElementsAre("mlp", "small_cnn", "resnet18", "resnet34", "resnet50", "resnet101", "vit_b_16", "vit_s_16",
+                          "gpt", "unet2d", "unet3d"));
   EXPECT_THAT(names_of(CatalogKind::kTransform),
               ElementsAre("random_horizontal_flip", "random_crop", "to_tensor", "normalize"));
   EXPECT_THAT(names_of(CatalogKind::kOptimizer), ElementsAre("adamw", "adam", "sgd", "lamb", "lion"));
   EXPECT_THAT(names_of(CatalogKind::kSchedule),
               ElementsAre("constant", "linear", "cosine", "cosine_restarts", "step", "multistep", "polynomial",
                           "inverse_sqrt", "one_cycle", "wsd"));
-  EXPECT_THAT(names_of(CatalogKind::kMetric), ElementsAre("accuracy", "loss"));
-  EXPECT_THAT(names_of(CatalogKind::kFormat), ElementsAre("idx", "raw", "synthetic"));
+  EXPECT_THAT(names_of(CatalogKind::kMetric),
+              ElementsAre("accuracy", "top_k_accuracy", "loss", "perplexity", "miou", "dice", "mae", "rmse"));
+  EXPECT_THAT(names_of(CatalogKind::kFormat), ElementsAre("idx", "raw", "tokens", "synthetic"));
 }
 
 TEST(Catalog, Properties) {
   EXPECT_TRUE(find_entry(CatalogKind::kModel, "resnet18")->has_batch_norm);
   EXPECT_FALSE(find_entry(CatalogKind::kModel, "small_cnn")->has_batch_norm);
   EXPECT_TRUE(find_entry(CatalogKind::kModel, "small_cnn")->has_dropout);
+  EXPECT_TRUE(find_entry(CatalogKind::kModel, "unet2d")->has_batch_norm);  // with norm: batch
   EXPECT_TRUE(find_entry(CatalogKind::kMetric, "accuracy")->larger_is_better);
   EXPECT_FALSE(find_entry(CatalogKind::kMetric, "loss")->larger_is_better);
   EXPECT_EQ(find_entry(CatalogKind::kModel, "adamw"), nullptr);
+}
+
+TEST(Catalog, WhatAModelMakesOfItsSamples) {
+  for (const auto& name : names_of(CatalogKind::kModel)) {
+    const ModelOutput expected = name == "gpt"              ? ModelOutput::kTokens
+                                 : name.starts_with("unet") ? ModelOutput::kMask
+                                                            : ModelOutput::kVector;
+    EXPECT_EQ(find_entry(CatalogKind::kModel, name)->output, expected) << name;
+  }
 }
 
 bool fits(const CatalogArg& arg, double value) {
@@ -55,6 +67,7 @@ TEST(Catalog, DefaultsAreOfTheirTypeAndInRange) {
         EXPECT_EQ(values.size(), static_cast<size_t>(arg.length)) << which;
       }
       for (const auto& value : values) {
+        if (value.is_string() && std::ranges::count(arg.words, value.get<std::string>()) > 0) continue;
         const bool integer = arg.type == ArgType::kInt || arg.type == ArgType::kIntList;
         const bool number = arg.type == ArgType::kFloat || arg.type == ArgType::kFloatList;
         if (integer) {

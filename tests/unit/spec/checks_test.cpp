@@ -1,4 +1,5 @@
 // Values that are each right and together wrong: field case C09, data against model.
+#include "spec/resolve.h"
 #include "spec_testing.h"
 
 namespace gputrain {
@@ -61,7 +62,9 @@ TEST(Checks, Evaluation) {
   EXPECT_THAT(problems_with({"checkpoint.keep_best=loss", val, "evaluate.every=never"}),
               ElementsAre(HasSubstr("evaluate.every is never")));
   EXPECT_THAT(problems_with({"checkpoint.keep_best=f1", val}),
-              ElementsAre(HasSubstr("checkpoint.keep_best: expected one of accuracy, loss, none, got \"f1\"")));
+              ElementsAre(HasSubstr(
+                  "checkpoint.keep_best: expected one of accuracy, top_k_accuracy, loss, perplexity, miou, dice, "
+                  "mae, rmse, none, got \"f1\"")));
   EXPECT_THAT(problems_with({"checkpoint.keep_last=0"}),
               ElementsAre(HasSubstr("checkpoint.keep_last: expected an integer of at least 1")));
 }
@@ -174,6 +177,91 @@ TEST(Checks, TransformsAgainstData) {
       ElementsAre(HasSubstr("random_horizontal_flip needs images [channels, height, width], but a sample is [784]")));
   EXPECT_THAT(problems_with({"data.transforms.train=[{normalize: {mean: [0], std: [1]}}, {random_crop: {size: 28}}]"}),
               ElementsAre(HasSubstr("random_crop after normalize would pad with grey")));
+}
+
+TEST(Checks, ExactlyOneModel) {
+  EXPECT_THAT(
+      problems_with({"model.torchscript=m.pt"}),
+      ElementsAre(HasSubstr("model.torchscript: only one of model.name and model.torchscript can be the model")));
+  EXPECT_THAT(problems_with({"model={torchscript: m.pt, args: {width: 3}}",
+                             "data.train={format: raw, inputs: {path: a, "
+                             "shape: [3], dtype: float32}, targets: {path: b, shape: [], dtype: int64}}"}),
+              ElementsAre(HasSubstr("model.args: a TorchScript file has its arguments in it")));
+  const auto data =
+      "data.train={format: raw, inputs: {path: a, shape: [3], dtype: float32}, targets: {path: b, shape: "
+      "[], dtype: int64}}";
+  const Spec spec =
+      parse_with({"model={plugin: libm.so, args: {width: 3, rate: 0.5, deep: true, list: [1, 2], word: \"1\"}}", data});
+  const RunPlan plan = resolve(spec, {.cwd = "/w"}, nullptr);
+  EXPECT_EQ(plan.model.plugin, "/w/libm.so");
+  EXPECT_EQ(plan.model.args.dump(), R"({"deep":true,"list":[1,2],"rate":0.5,"width":3,"word":"1"})");
+  EXPECT_EQ(resolve(parse_spec({to_yaml(spec), "spec.yaml", {}}), {.cwd = "/w"}, nullptr).model.args, plan.model.args);
+}
+
+TEST(Checks, TasksTakeTheirModelsOptionsAndMetrics) {
+  const std::string val = "data.val={format: synthetic, samples: 10, shape: [784], num_classes: 10}";
+  EXPECT_THAT(problems_with({"task=regression", "data.train.targets=values", "data.mixup=0.2"}),
+              ElementsAre(HasSubstr("data.mixup: mixes class labels")));
+  EXPECT_THAT(problems_with({"loss.dice_weight=0.5"}),
+              ElementsAre(HasSubstr("loss.dice_weight: has no meaning for classification")));
+  EXPECT_THAT(problems_with({"loss.distance=l1"}), ElementsAre(HasSubstr("loss.distance: has no meaning")));
+  EXPECT_THAT(problems_with({"loss.ignore_index=3"}), ElementsAre(HasSubstr("loss.ignore_index: has no meaning")));
+  EXPECT_THAT(problems_with({"evaluate.top_k=10", val}),
+              ElementsAre(HasSubstr("always among the 10 largest of 10 classes")));
+  EXPECT_THAT(problems_with({"train.ema_decay=1"}),
+              ElementsAre(HasSubstr("train.ema_decay: expected none or a number above 0 to below 1, got \"1\"")));
+  EXPECT_THAT(problems_with({val, "checkpoint.keep_best=miou"}),
+              ElementsAre(AllOf(HasSubstr("miou is not a metric of classification"), HasSubstr("accuracy"))));
+  EXPECT_THAT(problems_with({val, "early_stopping.metric=top_k_accuracy"}),
+              ElementsAre(HasSubstr("needs evaluate.top_k")));
+  EXPECT_THAT(problems_with({"early_stopping.metric=loss"}),
+              ElementsAre(HasSubstr("never measured: data.val is missing")));
+  EXPECT_THAT(problems_with({"log.profile=[5, 3]"}), ElementsAre(HasSubstr("the first step comes after the last")));
+}
+
+TEST(Checks, WhatASwitchThatIsOffMakesIdleIsAMistake) {
+  EXPECT_THAT(problems_with({"model.init_ignore=[fc.*]"}),
+              ElementsAre(HasSubstr("model.init_ignore: has no effect without model.init")));
+  EXPECT_THAT(problems_with({"early_stopping.patience=3"}),
+              ElementsAre(HasSubstr("has no effect without early_stopping.metric")));
+  EXPECT_THAT(problems_with({"evaluate.top_k=3"}),
+              ElementsAre(HasSubstr("evaluate.top_k: has no effect without data.val")));
+}
+
+// A plug-in's arguments mean what it says: none is held against the data or another model's rules.
+TEST(Checks, APluginsArgumentsAreItsOwn) {
+  const auto data =
+      "data.train={format: raw, inputs: {path: a, shape: [3], dtype: float32}, targets: {path: b, shape: "
+      "[], dtype: int64}}";
+  EXPECT_THAT(
+      problems_with({"model={plugin: libm.so, args: {size: custom, layers: 1, width: 8, heads: 0, in_features: 9, "
+                     "num_classes: 1, context: 2}}",
+                     data}),
+      IsEmpty());
+}
+
+TEST(Checks, MixingNeedsImagesAndCompany) {
+  const std::string flat = "data.train={format: synthetic, samples: 10, shape: [784], num_classes: 10}";
+  EXPECT_THAT(problems_with({flat, "data.cutmix=1"}), ElementsAre(HasSubstr("data.cutmix: needs images")));
+  EXPECT_THAT(problems_with({"data.cutmix=1"}), IsEmpty());
+  const Spec spec = parse_with({"data.mixup=0.2", "train.micro_batch=1"});
+  const auto errors = errors_of([&] { resolve(spec, {}, nullptr); });
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_THAT(errors[0].message, HasSubstr("a micro-batch is one sample"));
+}
+
+TEST(Checks, RulesOfParameters) {
+  EXPECT_THAT(problems_with({"optimizer.lr_scales=[1]"}), ElementsAre(HasSubstr("expected {PATTERN: number, ...}")));
+  EXPECT_THAT(problems_with({"optimizer.lr_scales={fc1.*: -1}"}),
+              ElementsAre(HasSubstr("optimizer.lr_scales.fc1.*: expected a number of at least 0")));
+  const Spec spec =
+      parse_with({"optimizer.lr_scales={\"*.bias\": 2, fc1.*: 0.5}", "optimizer.decay_norm_and_bias=false"});
+  const RunPlan plan = resolve(spec, {}, nullptr);
+  EXPECT_FALSE(plan.parameters.decay_norm_and_bias);
+  ASSERT_EQ(plan.parameters.lr_scales.size(), 2u);
+  EXPECT_EQ(plan.parameters.lr_scales[0], (ParameterRules::LrScale{"*.bias", 2}));
+  EXPECT_EQ(resolve(parse_spec({to_yaml(spec), "spec.yaml", {}}), {}, nullptr).parameters.lr_scales,
+            plan.parameters.lr_scales);
 }
 
 }  // namespace

@@ -79,9 +79,9 @@ TEST(C04, RequiredKeysAreReportedAtTheirSection) {
       problems("seed: 1\ntrain: {epochs: 1}\n"),
       ElementsAre(
           HasSubstr("a.yaml: name: missing: expected a word"),
-          HasSubstr("a.yaml: model.name: missing: expected one of mlp, small_cnn, resnet18, resnet34, resnet50"),
-          HasSubstr("a.yaml: data.train: missing: expected {format: idx, raw or synthetic, ...}"),
+          HasSubstr("a.yaml: data.train: missing: expected {format: idx, raw, tokens or synthetic, ...}"),
           HasSubstr("a.yaml: optimizer.lr: missing: optimizer adamw needs a number above 0"),
+          HasSubstr("a.yaml: model.name: missing: expected one of mlp, small_cnn, resnet18, resnet34, resnet50"),
           HasSubstr("a.yaml:2:1: train.global_batch: missing: expected an integer of at least 1")));
 }
 
@@ -100,15 +100,17 @@ TEST(Catalog, UnknownNamesAndArguments) {
           HasSubstr("model.args.hiden: unknown argument: model mlp takes in_features, hidden, num_classes and dropout"),
           HasSubstr("did you mean hidden?"))));
   EXPECT_THAT(problems(good_with("format: synthetic", "format: csv")),
-              ElementsAre(HasSubstr("data.train.format: expected one of idx, raw, synthetic, got \"csv\"")));
+              ElementsAre(HasSubstr("data.train.format: expected one of idx, raw, tokens, synthetic, got \"csv\"")));
   EXPECT_THAT(
       problems(good_with("samples: 100", "sampels: 100")),
       ElementsAre(HasSubstr("data.train.samples: missing: format synthetic needs an integer of at least 1"),
                   AllOf(HasSubstr("data.train.sampels: unknown argument"), HasSubstr("did you mean samples?"))));
   EXPECT_THAT(problems(std::string(kGood) + "schedule: {name: constant, final_factor: 0.1}\n"),
               ElementsAre(HasSubstr("schedule.final_factor: unknown argument: schedule constant takes none")));
-  EXPECT_THAT(problems(std::string(kGood) + "task: segmentation\n"),
-              ElementsAre(HasSubstr("task: expected classification, got \"segmentation\"")));
+  EXPECT_THAT(problems(std::string(kGood) + "task: segmentatoin\n"),
+              ElementsAre(AllOf(HasSubstr("task: expected one of classification, language_model, segmentation, "
+                                          "regression, got \"segmentatoin\""),
+                                HasSubstr("did you mean segmentation?"))));
 }
 
 TEST(Catalog, Transforms) {

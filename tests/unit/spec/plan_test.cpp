@@ -126,9 +126,11 @@ RunPlan plan_with(const std::vector<std::string>& sets) {
 TEST(Identity, IsAFlatObject) {
   EXPECT_EQ(
       identity_of(plan_with({})).dump(),
-      R"({"seed":7,"task":"classification","model.name":"mlp","model.args.in_features":784,"model.args.hidden":[32],)"
+      R"({"seed":7,"task":"classification","model.name":"mlp","model.torchscript":"none",)"
+      R"("model.plugin":"none","model.freeze":[],"model.args.in_features":784,"model.args.hidden":[32],)"
       R"("model.args.num_classes":10,"model.args.dropout":0.0,"data.train.format":"synthetic","data.train.samples":100,)"
-      R"("data.train.shape":[1,28,28],"data.train.num_classes":10,"data.tail":"use","train.global_batch":16,)"
+      R"("data.train.shape":[1,28,28],"data.train.num_classes":10,"data.train.targets":"class",)"
+      R"("data.tail":"use","train.global_batch":16,)"
       R"("train.precision":"fp32"})");
 }
 

@@ -56,7 +56,7 @@ TEST(Resolve, DefaultsOnACpu) {
   EXPECT_EQ(plan.launch.hosts[0].cores, 4);
   EXPECT_THAT(plan.launch.hosts[0].gpus, IsEmpty());
   EXPECT_EQ(plan.model.args.dump(), R"({"in_features":784,"hidden":[32],"num_classes":10,"dropout":0.0})");
-  EXPECT_EQ(plan.data.train.args.dump(), R"({"samples":100,"shape":[1,28,28],"num_classes":10})");
+  EXPECT_EQ(plan.data.train.args.dump(), R"({"samples":100,"shape":[1,28,28],"num_classes":10,"targets":"class"})");
   EXPECT_EQ(plan.data.workers, 1);
   EXPECT_EQ(plan.data.prefetch, 4);
   EXPECT_FALSE(plan.data.pin_memory);
@@ -240,6 +240,24 @@ TEST(Resolve, ScheduleArgumentsAreOfItsEntryWithDefaults) {
   const RunPlan plan = plan_of({"schedule={name: multistep, milestones: [1 epoch, 75%], warmup: 2.5%}"});
   EXPECT_EQ(plan.schedule.args, (Json{{"milestones", {"1 epoch", "75%"}}, {"gamma", 0.1}}));
   EXPECT_EQ(plan.schedule.warmup, (Length{250, Length::Unit::kPercent}));
+}
+
+TEST(Resolve, VolumesHaveNoDeterministicKernelsOnGpusAndNoSafeBf16OnTheCpu) {
+  const auto volume = [](const std::string& train, const HostFacts& facts) {
+    const Spec spec =
+        parse("name: v\ntask: segmentation\nmodel: {name: unet3d}\ntrain: {max_steps: 1, global_batch: 4, " + train +
+              "}\noptimizer: {lr: 1}\ndata: {train: {format: synthetic, samples: 8, shape: [1, 32, 32, 32], "
+              "num_classes: 2, targets: mask}}\n");
+    std::vector<std::string> keys;
+    for (const Error& error : errors_of([&] { resolve(spec, facts, nullptr); })) keys.push_back(error.message);
+    return keys;
+  };
+  const HostFacts gpus{.cores = 4, .gpus = 1, .cuda_library = true}, none{.cores = 4};
+  EXPECT_THAT(volume("precision: bf16", none), ElementsAre(HasSubstr("bf16 is not safe for volumes on the CPU")));
+  EXPECT_THAT(volume("precision: bf16", gpus), IsEmpty());
+  EXPECT_THAT(volume("deterministic: true", gpus),
+              ElementsAre(HasSubstr("no deterministic kernels on GPUs for unet3d")));
+  EXPECT_THAT(volume("deterministic: true", none), IsEmpty());
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ TEST(Smoke, TakesTheModelAndOptimizerOfASpec) {
 
 TEST(Smoke, DataHaveTheShapeThatTheModelSees) {
   const Spec resnet = parse(read_repo_file("configs/resnet50_raw.yaml"));
-  EXPECT_EQ(smoke_plan(&resnet).data.train.args.dump(), R"({"samples":24,"shape":[3,64,64],"num_classes":100})");
+  EXPECT_EQ(smoke_plan(&resnet).data.train.args.dump(),
+            R"({"samples":24,"shape":[3,64,64],"num_classes":100,"targets":"class"})");
   const Spec cropped =
       parse_with({"model={name: resnet18, args: {in_channels: 4, num_classes: 7}}", "data.train.shape=[4, 64, 64]",
                   "data.train.num_classes=7", "data.transforms.train=[{random_crop: {size: 48}}]"});
@@ -61,7 +62,8 @@ TEST(Smoke, DataHaveTheShapeThatTheModelSees) {
   const Spec features =
       parse_with({"model={name: mlp, args: {in_features: 5, num_classes: 3}}",
                   "data.train={format: idx, images: a, labels: b}", "data.transforms.train=[to_tensor]"});
-  EXPECT_EQ(smoke_plan(&features).data.train.args.dump(), R"({"samples":24,"shape":[5],"num_classes":3})");
+  EXPECT_EQ(smoke_plan(&features).data.train.args.dump(),
+            R"({"samples":24,"shape":[5],"num_classes":3,"targets":"class"})");
   const Spec channels =
       parse_with({"model={name: resnet18, args: {in_channels: 1, num_classes: 3}}",
                   "data.train={format: idx, images: a, labels: b}", "data.transforms.train=[to_tensor]"});

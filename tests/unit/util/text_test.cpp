@@ -43,6 +43,30 @@ TEST(ShellQuoted, OnlyWhereNeeded) {
   EXPECT_EQ(shell_quoted(""), "''");
 }
 
+TEST(MatchesPattern, StarsAndQuestionMarksOverTheWholeName) {
+  EXPECT_TRUE(matches_pattern("layer1.0.conv1.weight", "layer1.*"));
+  EXPECT_TRUE(matches_pattern("layer1.0.conv1.weight", "*.weight"));
+  EXPECT_TRUE(matches_pattern("layer1.0.conv1.weight", "layer?.?.conv?.weight"));
+  EXPECT_TRUE(matches_pattern("layer1.0.conv1.weight", "*conv*w*t"));
+  EXPECT_TRUE(matches_pattern("fc", "fc*"));
+  EXPECT_TRUE(matches_pattern("abab", "*ab"));
+  EXPECT_TRUE(matches_pattern("", "**"));
+  EXPECT_TRUE(matches_pattern("fc.weight", "fc.weight"));
+  EXPECT_FALSE(matches_pattern("fc.weight", "fc"));
+  EXPECT_FALSE(matches_pattern("layer10.weight", "layer?.weight"));
+  EXPECT_FALSE(matches_pattern("fc.weight", "FC.weight"));
+  EXPECT_FALSE(matches_pattern("fcxweight", "fc?"));
+  EXPECT_FALSE(matches_pattern("", "?"));
+  EXPECT_FALSE(matches_pattern("h.0.attn.c_attn.bias", "*.attn.bias"));
+}
+
+TEST(MatchesPattern, ManyStarsCostNoBacktracking) {
+  const std::string text(5000, 'a');
+  std::string pattern;
+  for (int i = 0; i < 500; ++i) pattern += "*a";
+  EXPECT_FALSE(matches_pattern(text, pattern + "b"));
+}
+
 TEST(Table, ColumnsAreAligned) {
   EXPECT_EQ(render_table({{"a", "bbb", "c"}, {"aaaa", "b", "c"}}), "a     bbb  c\naaaa  b    c\n");
 }
