@@ -50,7 +50,8 @@ double ArgReader::number(const std::string& name, std::optional<double> fallback
   return value.get<double>();
 }
 
-std::string ArgReader::text(const std::string& name) const {
+std::string ArgReader::text(const std::string& name, std::optional<std::string> fallback) const {
+  if (fallback && !find(name)) return *fallback;
   const Json& value = need(name);
   if (!value.is_string()) wrong_type(name, "a string");
   return value.get<std::string>();

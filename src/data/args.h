@@ -19,7 +19,7 @@ class ArgReader {
 
   int64_t integer(const std::string& name, std::optional<int64_t> fallback = std::nullopt) const;
   double number(const std::string& name, std::optional<double> fallback = std::nullopt) const;
-  std::string text(const std::string& name) const;
+  std::string text(const std::string& name, std::optional<std::string> fallback = std::nullopt) const;
   std::vector<double> numbers(const std::string& name) const;
   std::vector<int64_t> sizes(const std::string& name) const;  // a shape: integers >= 1
   const Json& object(const std::string& name) const;

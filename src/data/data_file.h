@@ -47,9 +47,6 @@ class DataFile {
   std::unique_ptr<const char, std::function<void(const char*)>> map_;
 };
 
-// What a file's first bytes (up to 512) look like, as the end of a sentence: "is empty", "is an HTML page (it begins
-// with ...)".
-std::string looks_like(std::string_view head);
 bool is_gzip(std::string_view head);
 
 }  // namespace gputrain

@@ -30,11 +30,12 @@ bool Buffer::in_use() const {
 Decoder::Decoder(const Source& source, std::unique_ptr<Pipeline> pipeline, const LoaderOptions& options)
     : source_(source),
       pipeline_(std::move(pipeline)),
+      targets_(source, *pipeline_, options.float_type),
       options_(options),
-      target_shape_(source.target_shape()),
       sample_bytes_(bytes_of({source.sample_shape(), source.sample_type()})),
       row_bytes_(bytes_of(pipeline_->output())),
-      target_bytes_(bytes_of({target_shape_, source.target_type()})) {}
+      target_bytes_(bytes_of(targets_.input())),
+      target_row_bytes_(bytes_of(targets_.output())) {}
 
 std::vector<int64_t> Decoder::decode(int64_t epoch, Range positions, const Buffer& buffer, Scratch& scratch) const {
   const SampleOrder order(source_.size(), options_.seed, epoch, options_.shuffle);
@@ -42,19 +43,18 @@ std::vector<int64_t> Decoder::decode(int64_t epoch, Range positions, const Buffe
   ids.reserve(static_cast<size_t>(positions.size()));
   auto* row = static_cast<char*>(buffer.inputs.data_ptr());
   auto* target = static_cast<char*>(buffer.targets.data_ptr());
-  if (!pipeline_->is_copy()) scratch.resize(sample_bytes_);
+  const bool copies_inputs = pipeline_->is_copy(), copies_targets = targets_.is_copy();
+  if (!copies_inputs) scratch.sample.resize(sample_bytes_);
+  if (!copies_targets) scratch.target.resize(target_bytes_);
   source_.check_unchanged();
   for (int64_t position = positions.begin; position < positions.end; ++position) {
     const int64_t id = order[position];
-    if (pipeline_->is_copy()) {
-      source_.read(id, row, target);
-    } else {
-      source_.read(id, scratch.data(), target);
-      pipeline_->apply(scratch.data(), row, epoch, id);
-    }
+    source_.read(id, copies_inputs ? row : scratch.sample.data(), copies_targets ? target : scratch.target.data());
+    if (!copies_inputs) pipeline_->apply(scratch.sample.data(), row, epoch, id);
+    if (!copies_targets) targets_.apply(scratch.target.data(), target, epoch, id);
     ids.push_back(id);
     row += row_bytes_;
-    target += target_bytes_;
+    target += target_row_bytes_;
   }
   return ids;
 }
@@ -65,7 +65,7 @@ Buffer Decoder::make_buffer(int64_t rows) const {
     return at::empty(sizes, at::TensorOptions(type));
   };
   return {make(with_rows(rows, pipeline_->output().shape), pipeline_->output().type),
-          make(with_rows(rows, target_shape_), source_.target_type())};
+          make(with_rows(rows, targets_.output().shape), targets_.output().type)};
 }
 
 Batch Decoder::make_batch(const Buffer& buffer, std::vector<int64_t> ids) {

@@ -7,6 +7,7 @@
 
 #include "data/loader.h"
 #include "data/pipeline.h"
+#include "data/target_transform.h"
 #include "spec/shares.h"
 
 namespace gputrain {
@@ -24,7 +25,10 @@ class Decoder {
  public:
   Decoder(const Source& source, std::unique_ptr<Pipeline> pipeline, const LoaderOptions& options);
 
-  using Scratch = std::vector<char>;
+  // One sample and its target as the source gives them.
+  struct Scratch {
+    std::vector<char> sample, target;
+  };
   // Fills the buffer's first rows with the samples at `positions` of the epoch's order; their ids. Touches raw memory
   // only: no ATen operation, so no intra-op threads and no current device.
   std::vector<int64_t> decode(int64_t epoch, Range positions, const Buffer& buffer, Scratch& scratch) const;
@@ -37,9 +41,10 @@ class Decoder {
  private:
   const Source& source_;
   std::unique_ptr<Pipeline> pipeline_;
+  TargetTransform targets_;
   LoaderOptions options_;
-  std::vector<int64_t> target_shape_;
-  size_t sample_bytes_, row_bytes_, target_bytes_;
+  size_t sample_bytes_, row_bytes_;  // of the inputs
+  size_t target_bytes_, target_row_bytes_;
 };
 
 }  // namespace gputrain

@@ -4,9 +4,11 @@
 
 #include "data/args.h"
 #include "data/byte_stream.h"
+#include "data/class_range.h"
 #include "data/content_hash.h"
 #include "data/dtype.h"
 #include "data/sources.h"
+#include "util/looks_like.h"
 #include "util/text.h"
 
 namespace gputrain {
@@ -153,6 +155,7 @@ class IdxSource : public Source {
 }  // namespace
 
 std::unique_ptr<Source> open_idx(const SourceRequest& request) {
+  need_task(request, "idx", Task::kClassification);
   const ArgReader args(request.args, request.role, {"images", "labels"});
   const std::string images_path = args.text("images"), labels_path = args.text("labels");
   const DataFile image_file(images_path, request.role + ".images");
@@ -164,13 +167,12 @@ std::unique_ptr<Source> open_idx(const SourceRequest& request) {
                                " of " + image_file.path(),
                            "images and labels must come from the same set (train or test)");
   }
-  if (request.num_classes >= 0) {
-    const auto bad = std::find_if(labels.values.begin(), labels.values.end(),
-                                  [&](uint8_t label) { return label >= request.num_classes; });
-    if (bad != labels.values.end()) {
-      throw label_file.error(label_problem(*bad, bad - labels.values.begin(), request.num_classes),
-                             "set the model's num_classes to what the data has");
-    }
+  const ClassRange range{.classes = request.options.classes, .ignore_index = std::nullopt};
+  const auto bad =
+      std::find_if(labels.values.begin(), labels.values.end(), [&](uint8_t label) { return !range.has(label); });
+  if (bad != labels.values.end()) {
+    throw label_file.error(range.problem("label", *bad, "sample " + std::to_string(bad - labels.values.begin())),
+                           "set the model's num_classes to what the data has");
   }
   return std::make_unique<IdxSource>(std::move(images), std::move(labels));
 }

@@ -35,8 +35,11 @@ class Source {
   // says.
   virtual std::vector<int64_t> sample_shape() const = 0;
   virtual at::ScalarType sample_type() const = 0;
-  virtual at::ScalarType target_type() const = 0;         // int64 for class labels
+  virtual at::ScalarType target_type() const = 0;         // int64 for labels, tokens and masks
   virtual std::vector<int64_t> target_shape() const = 0;  // {} for class labels
+  // Set where a target is a mask: int64 classes of the sample's pixels. It goes through the sample's flips and crops;
+  // what these add around the image gets this value.
+  virtual std::optional<int64_t> mask_padding() const { return std::nullopt; }
   // Copies raw sample `id` into `sample` and its target into `target` (contiguous, of the types above).
   // Error(kData) names file and sample.
   virtual void read(int64_t id, void* sample, void* target) const = 0;
@@ -48,10 +51,19 @@ class Source {
   virtual Json fingerprint() const = 0;
 };
 
+// What the run makes of the data.
+struct SourceOptions {
+  Task task = Task::kClassification;
+  std::optional<int64_t> classes;       // labels, mask values and tokens are below it; nullopt: not checked
+  std::optional<int64_t> ignore_index;  // segmentation, language_model: targets may have this value besides
+};
+
 // Opens and checks everything that can be checked without reading all of it. Error(kData) says what the file looks
-// like. `role` is "data.train" or "data.val", for messages. num_classes >= 0: labels are checked against it, here where
-// that is cheap, else when the sample is read. Error(kSpec) for an unknown format or a missing argument.
-std::unique_ptr<Source> open_source(const DataSourcePlan& plan, const std::string& role, int64_t num_classes = -1);
+// like. `role` is "data.train" or "data.val", for messages. Labels, masks and tokens are checked against the classes:
+// here where that is cheap (up to 64 MiB), else when the sample is read. Error(kSpec) for an unknown format, a missing
+// argument, or data that the task cannot use.
+std::unique_ptr<Source> open_source(const DataSourcePlan& plan, const std::string& role,
+                                    const SourceOptions& options = {});
 // The formats that open_source knows: the catalog's names, in its order.
 std::vector<std::string> format_names();
 
@@ -84,7 +96,7 @@ struct LoaderOptions {
   // device. Empty = plain.
   std::function<at::Tensor(at::IntArrayRef sizes, at::ScalarType type)> allocate;
   bool pin_memory = false;                 // use `allocate`; plain memory when false, or when there is no `allocate`
-  at::ScalarType float_type = at::kFloat;  // what to_tensor makes (kDouble under fp64)
+  at::ScalarType float_type = at::kFloat;  // of floating-point inputs and targets (kDouble under fp64)
 };
 
 // Delivers this rank's micro-batches of (epoch, step in epoch) in order. One consumer thread; decode threads inside,

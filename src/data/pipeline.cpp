@@ -139,4 +139,9 @@ void Pipeline::apply(const void* raw, void* row, int64_t epoch, int64_t id) cons
   kernel_(*this, raw, view_of(epoch, id), row);
 }
 
+void Pipeline::move_mask(const int64_t* mask, int64_t* row, const MaskMove& move) const {
+  copy_plane(
+      mask, width_, view_of(move.epoch, move.id), row, [](int64_t value) { return value; }, move.padding);
+}
+
 }  // namespace gputrain

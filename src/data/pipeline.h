@@ -61,6 +61,15 @@ class Pipeline {
   bool is_copy() const { return kernel_ == nullptr; }
   void apply(const void* raw, void* row, int64_t epoch, int64_t id) const;
 
+  // Are there flips or crops?
+  bool moves_pixels() const { return !parts_.views.empty(); }
+  // Moves the mask [height, width] of a sample as apply() moves its image.
+  struct MaskMove {
+    int64_t epoch, id;
+    int64_t padding;  // the class of what a crop adds
+  };
+  void move_mask(const int64_t* mask, int64_t* row, const MaskMove& move) const;
+
  private:
   struct Kernels;
   ImageView view_of(int64_t epoch, int64_t id) const;

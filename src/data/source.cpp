@@ -12,7 +12,8 @@ struct Format {
   std::unique_ptr<Source> (*open)(const SourceRequest&);
 };
 
-constexpr std::array<Format, 3> kFormats{{{"idx", open_idx}, {"raw", open_raw}, {"synthetic", open_synthetic}}};
+constexpr std::array<Format, 4> kFormats{
+    {{"idx", open_idx}, {"raw", open_raw}, {"tokens", open_tokens}, {"synthetic", open_synthetic}}};
 
 }  // namespace
 
@@ -23,18 +24,19 @@ std::vector<std::string> format_names() {
   return names;
 }
 
-std::unique_ptr<Source> open_source(const DataSourcePlan& plan, const std::string& role, int64_t num_classes) {
+std::unique_ptr<Source> open_source(const DataSourcePlan& plan, const std::string& role, const SourceOptions& options) {
   for (const Format& format : kFormats) {
-    if (plan.format == format.name) return format.open({plan.args, role, num_classes});
+    if (plan.format == format.name) return format.open({plan.args, role, options});
   }
   const auto names = format_names();
   throw Error(ErrorKind::kSpec, role + ": unknown data format '" + printable(plan.format) + "'", "",
               "the formats are " + join_words(names));
 }
 
-std::string label_problem(int64_t label, int64_t sample, int64_t num_classes) {
-  return "has label " + std::to_string(label) + " at sample " + std::to_string(sample) + ", which is not in [0, " +
-         std::to_string(num_classes) + ")";
+void need_task(const SourceRequest& request, const std::string& what, Task task) {
+  if (request.options.task == task) return;
+  throw Error(ErrorKind::kSpec, request.role + ": " + what + " is for the task " + std::string(to_string(task)) +
+                                    ", not for " + std::string(to_string(request.options.task)));
 }
 
 }  // namespace gputrain

@@ -26,6 +26,8 @@ Json example_of(const CatalogArg& arg) {
       return {4};
     case ArgType::kFloatList:
       return {0.5};
+    case ArgType::kChoice:
+      return arg.words.front();
     case ArgType::kArray:
       return {{"path", "/nonexistent"}, {"shape", {4}}, {"dtype", "uint8"}, {"offset", 0}};
     default:
@@ -64,7 +66,10 @@ TEST(DataCatalog, FormatsTakeTheirArguments) {
       EXPECT_NO_THROW(open_source({name, args}, "data.train"));
       continue;
     }
-    const Error error = test::error_of([&] { open_source({name, args}, "data.train"); });
+    const Task task = name == "tokens" ? Task::kLanguageModel : Task::kClassification;
+    const Error error = test::error_of([&] {
+      open_source({name, args}, "data.train", {.task = task, .classes = {}, .ignore_index = {}});
+    });
     EXPECT_EQ(error.kind, ErrorKind::kData) << name;  // past the arguments: the file is missing
     EXPECT_EQ(error.where, "/nonexistent") << name;
   }

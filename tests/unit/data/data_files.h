@@ -104,6 +104,12 @@ inline DataSourcePlan raw_plan(const Json& inputs, const Json& targets) {
   return {"raw", Json{{"inputs", inputs}, {"targets", targets}}};
 }
 
+// One array of a raw_plan.
+inline Json array(const std::string& path, const std::vector<int64_t>& shape, const std::string& dtype,
+                  int64_t offset = 0) {
+  return {{"path", path}, {"shape", shape}, {"dtype", dtype}, {"offset", offset}};
+}
+
 inline std::unique_ptr<Source> synthetic(int64_t samples, const std::vector<int64_t>& shape = {3}) {
   return open_source({"synthetic", Json{{"samples", samples}, {"shape", shape}, {"num_classes", 10}}}, "data.train");
 }

@@ -11,8 +11,9 @@ using namespace test;
 
 class IdxSource : public testing::Test {
  protected:
-  std::unique_ptr<Source> open(const std::string& images, const std::string& labels, int64_t classes = -1) {
-    return open_source(idx_plan(images, labels), "data.train", classes);
+  std::unique_ptr<Source> open(const std::string& images, const std::string& labels,
+                               const std::optional<int64_t>& classes = {}) {
+    return open_source(idx_plan(images, labels), "data.train", {.classes = classes, .ignore_index = {}});
   }
   // Opens 6 good labels with these bytes as the images.
   Error error_with(const std::string& image_bytes, const std::string& name = "images") {
@@ -231,8 +232,8 @@ TEST_F(IdxSource, ArgumentsAreChecked) {
 TEST(FashionMnist, OpensBothSets) {
   const std::string at = "/usr/share/datasets/fashion-mnist/";
   for (const auto& [set, count] : std::vector<std::pair<std::string, int64_t>>{{"train", 60000}, {"t10k", 10000}}) {
-    const auto source =
-        open_source(idx_plan(at + set + "-images-idx3-ubyte.gz", at + set + "-labels-idx1-ubyte.gz"), "data.train", 10);
+    const auto source = open_source(idx_plan(at + set + "-images-idx3-ubyte.gz", at + set + "-labels-idx1-ubyte.gz"),
+                                    "data.train", {.classes = 10, .ignore_index = {}});
     EXPECT_EQ(source->size(), count);
     EXPECT_EQ(source->sample_shape(), (std::vector<int64_t>{1, 28, 28}));
     std::vector<int> classes(10);

@@ -11,14 +11,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 using namespace test;
 
-Json array(const std::string& path, const std::vector<int64_t>& shape, const std::string& dtype, int64_t offset = 0) {
-  return {{"path", path}, {"shape", shape}, {"dtype", dtype}, {"offset", offset}};
-}
-
 class RawSource : public testing::Test {
  protected:
-  std::unique_ptr<Source> open(const Json& inputs, const Json& targets, int64_t classes = -1) {
-    return open_source(raw_plan(inputs, targets), "data.train", classes);
+  std::unique_ptr<Source> open(const Json& inputs, const Json& targets, const std::optional<int64_t>& classes = {}) {
+    return open_source(raw_plan(inputs, targets), "data.train", {.classes = classes, .ignore_index = {}});
   }
   Folder folder_;
 };
@@ -123,8 +119,10 @@ TEST_F(RawSource, CountsMustAgree) {
 
 TEST_F(RawSource, LabelsMustBeClassesWhereTheyAreKnown) {
   const std::string x = folder_.write("x", "abc"), y = folder_.write_values("y", std::vector<int16_t>{0, 9, -1});
-  const auto open_with = [&](int64_t classes) { return open(array(x, {1}, "uint8"), array(y, {}, "int16"), classes); };
-  EXPECT_NO_THROW(open_with(-1));
+  const auto open_with = [&](std::optional<int64_t> classes) {
+    return open(array(x, {1}, "uint8"), array(y, {}, "int16"), classes);
+  };
+  EXPECT_NO_THROW(open_with({}));
   EXPECT_THAT(error_of([&] { open_with(10); }).message, HasSubstr("has label -1 at sample 2, which is not in [0, 10)"));
   EXPECT_THAT(error_of([&] { open_with(9); }).message, HasSubstr("has label 9 at sample 1, which is not in [0, 9)"));
 }
@@ -218,10 +216,11 @@ TEST_F(RawSource, FingerprintFollowsTheContent) {
 }
 
 TEST(Formats, AreNamed) {
-  EXPECT_EQ(format_names(), (std::vector<std::string>{"idx", "raw", "synthetic"}));
+  EXPECT_EQ(format_names(), (std::vector<std::string>{"idx", "raw", "tokens", "synthetic"}));
   const Error error = error_of([] { open_source({"idz", Json::object()}, "data.train"); });
   EXPECT_EQ(error.kind, ErrorKind::kSpec);
-  EXPECT_THAT(error.render(), AllOf(HasSubstr("unknown data format 'idz'"), HasSubstr("idx, raw and synthetic")));
+  EXPECT_THAT(error.render(),
+              AllOf(HasSubstr("unknown data format 'idz'"), HasSubstr("idx, raw, tokens and synthetic")));
 }
 
 TEST(SyntheticSource, IsAFunctionOfTheId) {
@@ -256,16 +255,16 @@ TEST(SyntheticSource, IsAFunctionOfTheId) {
 }
 
 TEST(SyntheticSource, ChecksItsArguments) {
-  const auto spec_error = [](int64_t samples, int64_t classes, int64_t known) {
+  const auto spec_error = [](int64_t samples, int64_t classes, std::optional<int64_t> known) {
     const Error error = error_of([&] {
       open_source({"synthetic", Json{{"samples", samples}, {"shape", {3}}, {"num_classes", classes}}}, "data.train",
-                  known);
+                  {.classes = known, .ignore_index = {}});
     });
     EXPECT_EQ(error.kind, ErrorKind::kSpec);
     return error.message;
   };
-  EXPECT_THAT(spec_error(0, 10, -1), HasSubstr("at least 1"));
-  EXPECT_THAT(spec_error(5, 0, -1), HasSubstr("at least 1"));
+  EXPECT_THAT(spec_error(0, 10, {}), HasSubstr("at least 1"));
+  EXPECT_THAT(spec_error(5, 0, {}), HasSubstr("at least 1"));
   EXPECT_THAT(spec_error(5, 11, 10), HasSubstr("is 11, the model's only 10"));
 }
 
