@@ -19,4 +19,7 @@ if(TARGET gputrain_cuda)
   set_target_properties(gputrain_cuda PROPERTIES INSTALL_RPATH "${GPUTRAIN_TORCH_ROOT}/lib")
   install(TARGETS gputrain_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+# For plug-ins: the public headers, and what find_package(gputrain) reads.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/gputrain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/gputrain-config.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/gputrain)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs DESTINATION ${CMAKE_INSTALL_DATADIR}/gputrain)

@@ -28,6 +28,9 @@ bool is_number(const Json& value) {
 bool is_flag(const Json& value) {
   return value.is_boolean();
 }
+bool is_text(const Json& value) {
+  return value.is_string();
+}
 bool is_integers(const Json& value) {
   return value.is_array() && std::all_of(value.begin(), value.end(), is_integer);
 }
@@ -77,6 +80,15 @@ std::vector<int64_t> NamedArgs::integers(const std::string& key) const {
 
 std::vector<double> NamedArgs::numbers(const std::string& key) const {
   return get<std::vector<double>>(key, "a list of numbers", is_numbers);
+}
+
+std::string NamedArgs::text(const std::string& key) const {
+  return get<std::string>(key, "a word", is_text);
+}
+
+bool NamedArgs::is_auto(const std::string& key) const {
+  const auto found = args_.find(key);
+  return found != args_.end() && *found == "auto";
 }
 
 }  // namespace gputrain

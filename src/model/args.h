@@ -25,6 +25,8 @@ class NamedArgs {
   bool flag(const std::string& key) const;
   std::vector<int64_t> integers(const std::string& key) const;
   std::vector<double> numbers(const std::string& key) const;
+  std::string text(const std::string& key) const;
+  bool is_auto(const std::string& key) const;  // where the catalog takes this word for a number
 
   const std::string& name() const { return entry_->name; }
 

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAreArray;
 
 ModelPlan plan_of(const Json& golden) {
-  return {golden.at("name").get<std::string>(), golden.at("args")};
+  return {.name = golden.at("name").get<std::string>(), .args = golden.at("args")};
 }
 
 class TwinTest : public ::testing::TestWithParam<int> {
@@ -31,6 +31,21 @@ class TwinTest : public ::testing::TestWithParam<int> {
 
   std::shared_ptr<Model> make(at::ScalarType type) {
     return make_model(plan_of(golden_), golden_.at("seed").get<uint64_t>(), type);
+  }
+
+  bool takes_tokens() const { return golden_.at("args").contains("vocab_size"); }
+  int64_t classes() const { return golden_.at("args").at(takes_tokens() ? "vocab_size" : "num_classes"); }
+
+  at::Tensor golden_inputs() const {
+    const at::Tensor ramp = testing::ramp(golden_.at("input_shape").get<std::vector<int64_t>>(), at::kDouble);
+    return takes_tokens() ? ramp.mul(2147483648.0).to(at::kLong).remainder(classes()) : ramp;
+  }
+
+  // Targets count up modulo the number of classes, along the rows of logits whose classes are put last.
+  at::Tensor golden_loss(const at::Tensor& logits) const {
+    const at::Tensor rows = logits.movedim(takes_tokens() ? 2 : 1, -1).reshape({-1, classes()});
+    const at::Tensor targets = at::arange(rows.size(0), at::kLong).remainder(classes());
+    return at::cross_entropy_loss(rows, targets, {}, at::Reduction::Sum);
   }
 
   Json file_, golden_;
@@ -70,17 +85,16 @@ TEST_P(TwinTest, DoubleWeightsAreTheFloatOnes) {
 
 TEST_P(TwinTest, TrainingPassGradientsBuffersAndEvaluationAreThoseOfPython) {
   const auto model = make(at::kDouble);
-  const auto shape = golden_.at("input_shape").get<std::vector<int64_t>>();
-  const int64_t classes = golden_.at("args").at("num_classes").get<int64_t>();
-  const at::Tensor inputs = testing::ramp(shape, at::kDouble);
-  const at::Tensor targets = at::arange(shape[0], at::kLong).remainder(classes);
+  const at::Tensor inputs = golden_inputs();
+  const auto shape = golden_.at("logits_shape").get<std::vector<int64_t>>();
 
   model->train();
   at::manual_seed(99);
   const at::Tensor logits = model->forward(inputs);
-  const at::Tensor loss = at::cross_entropy_loss(logits, targets, {}, at::Reduction::Sum);
+  const at::Tensor loss = golden_loss(logits);
   loss.backward();
-  const at::Tensor expected = testing::from_hex(golden_.at("logits"), at::kDouble, {shape[0], classes});
+  ASSERT_EQ(logits.sizes().vec(), shape);
+  const at::Tensor expected = testing::from_hex(golden_.at("logits"), at::kDouble, shape);
   EXPECT_LT(testing::relative_difference(logits, expected), tolerance());
   EXPECT_NEAR(loss.item<double>(), golden_.at("loss").get<double>(), 10 * tolerance());
 
@@ -105,21 +119,36 @@ TEST_P(TwinTest, TrainingPassGradientsBuffersAndEvaluationAreThoseOfPython) {
 
   model->eval();
   const at::NoGradGuard no_grad;
-  const at::Tensor after = testing::from_hex(golden_.at("eval_logits"), at::kDouble, {shape[0], classes});
+  const at::Tensor after = testing::from_hex(golden_.at("eval_logits"), at::kDouble, shape);
   EXPECT_LT(testing::relative_difference(model->forward(inputs), after), tolerance());
 }
 
 std::string golden_name(const ::testing::TestParamInfo<int>& info) {
-  static constexpr const char* kNames[] = {
-      "MlpTwoHidden",   "MlpDropout",           "SmallCnn", "SmallCnnDropout", "ResNet18Colour", "ResNet18OneChannel",
-      "ResNet50Colour", "ResNet50FourChannels", "ResNet34", "ResNet101",       "VitBase",        "VitSmallDropout"};
+  static constexpr const char* kNames[] = {"MlpTwoHidden",
+                                           "MlpDropout",
+                                           "SmallCnn",
+                                           "SmallCnnDropout",
+                                           "ResNet18Colour",
+                                           "ResNet18OneChannel",
+                                           "ResNet50Colour",
+                                           "ResNet50FourChannels",
+                                           "ResNet34",
+                                           "ResNet101",
+                                           "VitBase",
+                                           "VitSmallDropout",
+                                           "Gpt",
+                                           "GptDropout",
+                                           "UNet2d",
+                                           "UNet2dBatchNorm",
+                                           "UNet3d",
+                                           "UNet3dBatchNorm"};
   return kNames[info.param];
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, TwinTest, ::testing::Range(0, 12), golden_name);
+INSTANTIATE_TEST_SUITE_P(Golden, TwinTest, ::testing::Range(0, 18), golden_name);
 
 TEST(ModelGoldens, AreAllCovered) {
-  EXPECT_EQ(testing::golden("models.json").at("models").size(), 12u);
+  EXPECT_EQ(testing::golden("models.json").at("models").size(), 18u);
 }
 
 TEST(MakeModel, BindsExactlyTheCatalog) {
@@ -132,7 +161,7 @@ Json mlp_args() {
 
 TEST(MakeModel, SeedDecidesTheWeights) {
   const auto weight = [](uint64_t seed) {
-    return named_parameters_of(*make_model({"mlp", mlp_args()}, seed, at::kFloat))[0].second;
+    return named_parameters_of(*make_model({.name = "mlp", .args = mlp_args()}, seed, at::kFloat))[0].second;
   };
   EXPECT_TRUE(at::equal(weight(3), weight(3)));
   EXPECT_FALSE(at::equal(weight(3), weight(4)));
@@ -149,7 +178,7 @@ Error error_of(const ModelPlan& plan) {
 }
 
 TEST(MakeModel, UnknownNameIsASpecErrorWithTheNearest) {
-  const Error error = error_of({"resnet19", {}});
+  const Error error = error_of({.name = "resnet19"});
   EXPECT_EQ(error.kind, ErrorKind::kSpec);
   EXPECT_THAT(error.message, HasSubstr("unknown model resnet19"));
   EXPECT_THAT(error.hint, HasSubstr("resnet18"));
@@ -158,28 +187,30 @@ TEST(MakeModel, UnknownNameIsASpecErrorWithTheNearest) {
 TEST(MakeModel, UnknownAndMistypedArgumentsAreSpecErrors) {
   Json args = mlp_args();
   args["num_clases"] = 3;
-  EXPECT_EQ(error_of({"mlp", args}).kind, ErrorKind::kSpec);
-  EXPECT_THAT(error_of({"mlp", args}).message, HasSubstr("mlp has no argument num_clases"));
-  EXPECT_THAT(error_of({"mlp", args}).hint, HasSubstr("num_classes"));
+  EXPECT_EQ(error_of({.name = "mlp", .args = args}).kind, ErrorKind::kSpec);
+  EXPECT_THAT(error_of({.name = "mlp", .args = args}).message, HasSubstr("mlp has no argument num_clases"));
+  EXPECT_THAT(error_of({.name = "mlp", .args = args}).hint, HasSubstr("num_classes"));
 
   args = mlp_args();
   args["hidden"] = {8, 2.5};
-  EXPECT_EQ(error_of({"mlp", args}).kind, ErrorKind::kSpec);
-  EXPECT_THAT(error_of({"mlp", args}).message, HasSubstr("mlp.hidden must be a list of integers, got [8,2.5]"));
+  EXPECT_EQ(error_of({.name = "mlp", .args = args}).kind, ErrorKind::kSpec);
+  EXPECT_THAT(error_of({.name = "mlp", .args = args}).message,
+              HasSubstr("mlp.hidden must be a list of integers, got [8,2.5]"));
 
   args = mlp_args();
   args["in_features"] = "4";
-  EXPECT_THAT(error_of({"mlp", args}).message, HasSubstr("mlp.in_features must be an integer, got \"4\""));
+  EXPECT_THAT(error_of({.name = "mlp", .args = args}).message,
+              HasSubstr("mlp.in_features must be an integer, got \"4\""));
 
   args = mlp_args();
   args["dropout"] = nullptr;
-  EXPECT_THAT(error_of({"mlp", args}).message, HasSubstr("mlp.dropout must be a number, got null"));
+  EXPECT_THAT(error_of({.name = "mlp", .args = args}).message, HasSubstr("mlp.dropout must be a number, got null"));
 }
 
 TEST(MakeModel, OmittedDropoutIsTheCatalogsZero) {
   Json args = mlp_args();
   args.erase("dropout");
-  const auto model = make_model({"mlp", args}, 1, at::kFloat);
+  const auto model = make_model({.name = "mlp", .args = args}, 1, at::kFloat);
   const at::Tensor x = testing::ramp({2, 4}, at::kFloat);
   const at::Tensor training = model->forward(x);
   model->eval();
@@ -190,7 +221,7 @@ TEST(Dropout, ActsInTrainingOnlyAndFollowsTheGenerator) {
   Json args = mlp_args();
   args["hidden"] = {64};
   args["dropout"] = 0.5;
-  const auto model = make_model({"mlp", args}, 1, at::kFloat);
+  const auto model = make_model({.name = "mlp", .args = args}, 1, at::kFloat);
   const at::Tensor x = testing::ramp({2, 4}, at::kFloat);
   const auto pass = [&](uint64_t seed) {
     at::manual_seed(seed);
@@ -228,7 +259,7 @@ TEST(NamedParameters, SharedCountsOnceUnderItsFirstNameFrozenNever) {
 }
 
 TEST(NamedParameters, AreTheModelsOwnTensors) {
-  const auto model = make_model({"mlp", mlp_args()}, 1, at::kFloat);
+  const auto model = make_model({.name = "mlp", .args = mlp_args()}, 1, at::kFloat);
   const at::Tensor x = testing::ramp({2, 4}, at::kFloat);
   {
     const at::NoGradGuard no_grad;
