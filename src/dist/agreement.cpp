@@ -22,8 +22,8 @@ int64_t first_difference(const std::vector<std::string>& mine, const std::vector
 
 }  // namespace
 
-void check_agreement(Comm& comm, const std::string& what, const std::vector<std::string>& lines) {
-  if (comm.world_size() == 1) return;
+std::string first_disagreement(Comm& comm, const std::vector<std::string>& lines) {
+  if (comm.world_size() == 1) return "";
   const std::vector<std::string> reference = split(comm.broadcast_bytes(join(lines, "\n"), 0), '\n');
   const std::vector<std::string> mine = split(join(lines, "\n"), '\n');
   const int64_t index = first_difference(mine, reference);
@@ -35,9 +35,14 @@ void check_agreement(Comm& comm, const std::string& what, const std::vector<std:
     if (found == 0) continue;
     const auto line = static_cast<size_t>(found - 1);
     const std::string theirs = comm.broadcast_bytes(line_at(mine, line), rank);
-    throw Error(ErrorKind::kInternal, what + " differs between the ranks: rank " + std::to_string(rank) + " has " +
-                                          theirs + ", rank 0 has " + line_at(reference, line));
+    return "rank " + std::to_string(rank) + " has " + theirs + ", rank 0 has " + line_at(reference, line);
   }
+  return "";
+}
+
+void check_agreement(Comm& comm, const std::string& what, const std::vector<std::string>& lines) {
+  const std::string difference = first_disagreement(comm, lines);
+  if (!difference.empty()) throw Error(ErrorKind::kInternal, what + " differs between the ranks: " + difference);
 }
 
 }  // namespace gputrain

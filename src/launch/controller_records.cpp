@@ -159,8 +159,8 @@ Json ControllerRun::start_record(bool set_up_failed) const {
   }
   const Json& ready = supervisor_->ready();
   record["resumed_step"] = supervisor_->start_step();
-  for (const char* key :
-       {"resumed_from", "rejected", "total_steps", "steps_per_epoch", "samples", "parameters", "fingerprint"}) {
+  for (const char* key : {"resumed_from", "rejected", "total_steps", "steps_per_epoch", "samples", "parameters",
+                          "fingerprint", "model_flops_per_sample", "peak_flops"}) {
     if (ready.contains(key)) record[key] = ready[key];
   }
   return record;

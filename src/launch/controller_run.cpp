@@ -263,6 +263,7 @@ void ControllerRun::finish(Outcome outcome) {
     Json end = {{"kind", "end"}};
     for (const char* key : {"outcome", "exit_code", "resumable", "step", "saved_step"})
       end[key] = outcome_->result[key];
+    if (outcome_->result.contains("stopped_early")) end["stopped_early"] = outcome_->result["stopped_early"];
     emit_json(end);
     journal()->sync();
   });

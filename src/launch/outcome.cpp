@@ -175,9 +175,11 @@ Outcome outcome_of(const AttemptResult& result, const std::optional<RestartDecis
   const bool stopped = result.kind == Kind::kStopped;
   Outcome outcome = blank(stopped ? stop_code(result) : code(ExitCode::kDone), context);
   outcome.result["step"] = std::max(result.step, context.last_step);
+  const std::string early = result.stopped_early.empty() ? "" : "; " + result.stopped_early;
+  if (!early.empty()) outcome.result["stopped_early"] = result.stopped_early;
   if (result.kind == Kind::kAlreadyComplete) {
     outcome.result["already_complete"] = true;
-    outcome.summary = "already complete at step " + std::to_string(result.step) + "\n";
+    outcome.summary = "already complete at step " + std::to_string(result.step) + early + "\n";
   } else if (stopped) {
     outcome.result["reason"] = to_string(result.reason);
     outcome.result["saved"] = result.saved;
@@ -187,7 +189,7 @@ Outcome outcome_of(const AttemptResult& result, const std::optional<RestartDecis
                       unkillable_text(result) + stop_text(result, context) + resume_text(context);
   } else {
     outcome.result["final"] = result.final;
-    outcome.summary = "done: " + plural(result.step, "step") + final_text(result.final) +
+    outcome.summary = "done: " + plural(result.step, "step") + final_text(result.final) + early +
                       (context.smoke ? "" : "; output " + context.output) + "\n";
   }
   return outcome;

@@ -325,6 +325,7 @@ AttemptResult Supervisor::result() const {
   if (already_complete_) {
     result.kind = AttemptResult::Kind::kAlreadyComplete;
     result.step = start_step();
+    result.stopped_early = ready_.value("stopped_early", "");
     return result;
   }
   const auto failures = reports();
@@ -338,7 +339,7 @@ AttemptResult Supervisor::result() const {
     result.kind = AttemptResult::Kind::kComplete;
     result.saved = true;
     result.step = done_.value("step", int64_t{0});
-    if (done_.contains("final")) result.final = done_["final"];
+    completed(result);
   } else {
     GP_CHECK(result.verdict.has_value(), "an attempt ended without success, stop or failure");
     result.kind = AttemptResult::Kind::kFailed;
@@ -359,8 +360,13 @@ void Supervisor::stopped(AttemptResult& result) const {
   if (released_ && done_.value("outcome", "") == "complete") {
     result.kind = AttemptResult::Kind::kComplete;
     result.saved = true;
-    if (done_.contains("final")) result.final = done_["final"];
+    completed(result);
   }
+}
+
+void Supervisor::completed(AttemptResult& result) const {
+  if (done_.contains("final")) result.final = done_["final"];
+  result.stopped_early = done_.value("stopped_early", "");
 }
 
 }  // namespace gputrain

@@ -42,6 +42,7 @@ struct AttemptResult {
   bool saved = false;                     // kStopped: nothing that was trained is lost
   int64_t step = 0;                       // kComplete, kStopped: global batches finished
   Json final = Json::object();            // kComplete: metrics
+  std::string stopped_early;              // kComplete, kAlreadyComplete: why before the planned end; "" = it is not
   std::optional<Verdict> verdict;         // kFailed; kStopped when a failure prevented the save
   std::vector<int> unkillable;            // pids that outlived kKillWait
 };
@@ -107,6 +108,7 @@ class Supervisor {
   void finish();
   AttemptResult result() const;
   void stopped(AttemptResult& result) const;
+  void completed(AttemptResult& result) const;
   bool all(bool RankState::*member) const;
 
   SupervisorConfig config_;

@@ -129,7 +129,8 @@ void Console::step(const std::string& line) {
                      fixed("%.2f", record.epoch, 6) + "  loss " + fixed("%.4g", record.loss, 9) + "  lr " +
                      fixed("%.3e", record.lr, 9) + "  grad " + fixed("%.3g", record.grad_norm, 8) + "  " +
                      fixed("%.0f", record.samples_per_s, 7) + " samples/s  wait " + wait_share(record, steps) +
-                     "  eta " + format_elapsed(eta_.seconds_left());
+                     (record.mfu ? "  mfu " + fixed("%.1f", 100 * *record.mfu, 4) + "%" : "") + "  eta " +
+                     format_elapsed(eta_.seconds_left());
   print(text, json.contains("ts") && json["ts"].is_string() ? json["ts"].get<std::string>() : "");
   previous_step_ = record.step;
   last_step_line_ = options_.clock->now();

@@ -2,19 +2,31 @@
 
 namespace gputrain {
 
+// Once a step: items are appended, where a list of pairs would be built, copied and searched.
 Json to_json(const StepRecord& record) {
-  return {{"kind", "step"},
-          {"step", record.step},
-          {"updates", record.updates},
-          {"epoch", json_number(record.epoch)},
-          {"loss", json_number(record.loss)},
-          {"lr", json_number(record.lr)},
-          {"grad_norm", json_number(record.grad_norm)},
-          {"samples_per_s", json_number(record.samples_per_s)},
-          {"data_wait_s", json_number(record.data_wait_s)},
-          {"step_s", json_number(record.step_s)},
-          {"scale", json_number(record.scale)},
-          {"skipped", record.skipped}};
+  Json json = Json::object();
+  auto& items = json.get_ref<Json::object_t&>();
+  items.reserve(20);
+  items.emplace_back("kind", "step");
+  items.emplace_back("step", record.step);
+  items.emplace_back("updates", record.updates);
+  items.emplace_back("epoch", json_number(record.epoch));
+  items.emplace_back("loss", json_number(record.loss));
+  items.emplace_back("lr", json_number(record.lr));
+  items.emplace_back("grad_norm", json_number(record.grad_norm));
+  items.emplace_back("samples_per_s", json_number(record.samples_per_s));
+  items.emplace_back("data_wait_s", json_number(record.data_wait_s));
+  items.emplace_back("step_s", json_number(record.step_s));
+  items.emplace_back("scale", json_number(record.scale));
+  items.emplace_back("skipped", record.skipped);
+  items.emplace_back("forward_s", json_number(record.forward_s));
+  items.emplace_back("backward_s", json_number(record.backward_s));
+  items.emplace_back("exposed_communication_s", json_number(record.exposed_communication_s));
+  items.emplace_back("optimizer_s", json_number(record.optimizer_s));
+  items.emplace_back("other_s", json_number(record.other_s));
+  items.emplace_back("checkpoint_s", json_number(record.checkpoint_s));
+  items.emplace_back("mfu", record.mfu ? json_number(*record.mfu) : Json(nullptr));
+  return json;
 }
 
 StepRecord step_record_from_json(const Json& json) {
@@ -34,6 +46,13 @@ StepRecord step_record_from_json(const Json& json) {
   record.step_s = number("step_s");
   record.scale = number("scale");
   record.skipped = integer("skipped");
+  record.forward_s = number("forward_s");
+  record.backward_s = number("backward_s");
+  record.exposed_communication_s = number("exposed_communication_s");
+  record.optimizer_s = number("optimizer_s");
+  record.other_s = number("other_s");
+  record.checkpoint_s = number("checkpoint_s");
+  if (json.contains("mfu") && json["mfu"].is_number()) record.mfu = json["mfu"].get<double>();
   return record;
 }
 

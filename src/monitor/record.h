@@ -3,6 +3,7 @@
 // the controller adds start, failure, notice, end, and to every record ts (UTC), mono_s and attempt. EVENTS.md lists
 // every field.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,15 @@ struct StepRecord {
   double step_s = 0;       // mean step time since the previous record
   double scale = 0;        // loss scale; 0 = no scaler
   int64_t skipped = 0;     // steps skipped by the scaler since the start
+  // Seconds since the previous record on rank 0, which with data_wait_s make up the steps' time; a checkpoint's is
+  // beside it. See EVENTS.md.
+  double forward_s = 0;
+  double backward_s = 0;
+  double exposed_communication_s = 0;
+  double optimizer_s = 0;
+  double other_s = 0;
+  double checkpoint_s = 0;
+  std::optional<double> mfu;  // model FLOPs utilization, 0 to 1; nullopt = a device's peak is not known
 };
 Json to_json(const StepRecord& record);
 StepRecord step_record_from_json(const Json& json);

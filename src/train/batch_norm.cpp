@@ -27,7 +27,7 @@ bool takes_one_sample(Model& model, const BatchNormFacts& facts, at::ScalarType 
 
 void check_batch_norm(const RunPlan& plan, Model& model, const BatchNormFacts& facts) {
   const CatalogEntry* entry = find_entry(CatalogKind::kModel, plan.model.name);
-  if (entry == nullptr || !entry->has_batch_norm) return;
+  if (entry != nullptr && !entry->has_batch_norm) return;  // a plug-in or TorchScript file says nothing: it is tried
   const auto lone = find_lone_sample({.samples = facts.samples,
                                       .global_batch = plan.train.global_batch,
                                       .micro_batch = plan.train.micro_batch,
@@ -36,7 +36,7 @@ void check_batch_norm(const RunPlan& plan, Model& model, const BatchNormFacts& f
   if (!lone || takes_one_sample(model, facts, model_type(plan.train.precision))) return;
   const bool tail = lone->step > 0;  // else every step is like this one
   throw Error(ErrorKind::kSpec,
-              plan.model.name +
+              (entry != nullptr ? plan.model.name : "the model") +
                   " cannot train on one sample alone: its BatchNorm finds one value a channel in it, and "
                   "rank " +
                   std::to_string(lone->rank) + " gets a micro-batch of one sample in step " +

@@ -4,6 +4,12 @@
 
 namespace gputrain {
 
+void clip_grad_value(const std::vector<at::Tensor>& gradients, double limit) {
+  const at::NoGradGuard no_grad;
+  at::_foreach_clamp_min_(gradients, -limit);
+  at::_foreach_clamp_max_(gradients, limit);
+}
+
 // The operations of torch.nn.utils.clip_grad_norm_, one by one: other orders of summation round differently.
 at::Tensor clip_grad_norm(const std::vector<at::Tensor>& gradients, double max_norm) {
   if (gradients.empty()) return at::zeros({});

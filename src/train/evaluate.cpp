@@ -43,16 +43,27 @@ std::optional<Metrics> Evaluator::run(int64_t step) {
   const TrainingUntouched untouched(parts_.model, options_.device);
   const at::NoGradGuard no_grad;
   parts_.model.eval();
-  const std::unique_ptr<Loader> loader = make_eval_loader(parts_.source, options_.transforms, options_.loader);
-  loader->seek(0, 0);
-  MetricSums sums(options_.device);
-  if (!add_all(*loader, sums, "evaluation of step " + std::to_string(step))) return std::nullopt;
-  at::Tensor total = sums.sums().cpu();
-  parts_.vote.comm().all_reduce_sum(total);
-  return metrics_of(total);
+  const std::string where = "evaluation of step " + std::to_string(step);
+  std::optional<Metrics> metrics = run_once(where);
+  if (!metrics || parts_.ema == nullptr) return metrics;
+  const Ema::Applied applied(*parts_.ema);
+  const std::optional<Metrics> average = run_once(where);
+  if (!average) return std::nullopt;
+  metrics->add_average(*average);
+  return metrics;
 }
 
-bool Evaluator::add_all(Loader& loader, MetricSums& sums, const std::string& where) {
+std::optional<Metrics> Evaluator::run_once(const std::string& where) {
+  const std::unique_ptr<Loader> loader = make_eval_loader(parts_.source, options_.transforms, options_.loader);
+  loader->seek(0, 0);
+  at::Tensor sums = at::zeros({parts_.objective.sum_count()}, at::dtype(at::kDouble).device(options_.device));
+  if (!add_all(*loader, sums, where)) return std::nullopt;
+  at::Tensor total = sums.cpu();
+  parts_.vote.comm().all_reduce_sum(total);
+  return parts_.objective.metrics(total);
+}
+
+bool Evaluator::add_all(Loader& loader, at::Tensor& sums, const std::string& where) {
   // Equal on all ranks: those whose range is used up get empty steps.
   for (int64_t i = 0; i < loader.steps_per_epoch(); ++i) {
     if (stop_agreed()) return false;
@@ -65,12 +76,15 @@ bool Evaluator::add_all(Loader& loader, MetricSums& sums, const std::string& whe
   return true;
 }
 
-void Evaluator::add(const Batch& batch, MetricSums& sums) {
+void Evaluator::add(const Batch& batch, at::Tensor& sums) {
   // Blocking: the loader fills this memory again at the next next_step(), and nothing here waits for the device.
-  const at::Tensor inputs = batch.inputs.to(options_.device);
+  at::Tensor inputs = batch.inputs.to(options_.device);
+  if (options_.channels_last) inputs = with_channels_last(inputs);
   const at::Tensor targets = batch.targets.to(options_.device);
   const AutocastScope autocast(options_.precision, options_.device.type());
-  sums.add(parts_.model.forward(inputs), targets);
+  const at::Tensor outputs = parts_.model.forward(inputs);
+  parts_.objective.check(outputs, batch.targets, batch.ids);
+  sums += parts_.objective.sums(outputs, targets);
 }
 
 bool Evaluator::stop_agreed() {

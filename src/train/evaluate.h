@@ -7,7 +7,9 @@
 #include "data/loader.h"
 #include "dist/comm.h"
 #include "spec/plan.h"
+#include "train/ema.h"
 #include "train/metrics.h"
+#include "train/objective.h"
 #include "train/phase.h"
 #include "train/state.h"
 #include "train/vote.h"
@@ -18,6 +20,7 @@ struct EvaluateOptions {
   std::vector<Named> transforms;
   LoaderOptions loader;  // shard, micro_batch, workers, prefetch, float_type
   Precision precision = Precision::kFp32;
+  bool channels_last = false;
   at::Device device = at::kCPU;
 };
 
@@ -28,6 +31,8 @@ class Evaluator {
  public:
   struct Parts {
     Model& model;
+    const Objective& objective;
+    const Ema* ema;        // evaluated too, as "ema_accuracy"; may be null
     const Source& source;  // of the validation data
     Vote& vote;
     PhaseMarker& marker;
@@ -38,8 +43,9 @@ class Evaluator {
   std::optional<Metrics> run(int64_t step);
 
  private:
-  bool add_all(Loader& loader, MetricSums& sums, const std::string& where);
-  void add(const Batch& batch, MetricSums& sums);
+  std::optional<Metrics> run_once(const std::string& where);
+  bool add_all(Loader& loader, at::Tensor& sums, const std::string& where);
+  void add(const Batch& batch, at::Tensor& sums);
   bool stop_agreed();
 
   Parts parts_;

@@ -45,6 +45,9 @@ class GradScaler {
   at::Tensor scale_, growth_tracker_, found_inf_;
 };
 
+// Cuts each element to [-limit, limit], as torch.nn.utils.clip_grad_value_.
+void clip_grad_value(const std::vector<at::Tensor>& gradients, double limit);
+
 // Global L2 norm over all gradients (float64 accumulate is not used: same result as torch.nn.utils.clip_grad_norm_ with
 // foreach), and, when max_norm > 0, scales the gradients by min(1, max_norm / (norm + 1e-6)). Returns the norm before
 // clipping, without a host sync.

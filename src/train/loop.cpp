@@ -21,6 +21,12 @@ int64_t samples_in(const std::vector<Batch>& batches) {
   return samples;
 }
 
+int64_t count_in(const std::vector<Batch>& batches, const Objective& objective) {
+  int64_t count = 0;
+  for (const Batch& batch : batches) count += objective.count(batch.targets);
+  return count;
+}
+
 // The loader fills this memory again, unless somebody still holds it. The ids stay.
 void release(std::vector<Batch>& batches) {
   for (Batch& batch : batches) batch.inputs = batch.targets = at::Tensor();
@@ -28,42 +34,19 @@ void release(std::vector<Batch>& batches) {
 
 Json to_json(const Metrics& metrics) {
   Json json = Json::object();
-  for (const std::string& name : metric_names()) json[name] = json_number(metric_value(metrics, name));
+  for (const auto& [name, value] : metrics.values) json[name] = json_number(value);
   return json;
 }
 
 }  // namespace
 
-void StepLog::add(double step_s, double data_wait_s, int64_t samples) {
-  step_s_ += step_s;
-  data_wait_s_ += data_wait_s;
-  samples_ += samples;
-  ++steps_;
-}
-
-void StepLog::write(const TrainState& state, const StepResult& result) {
-  StepRecord record;
-  record.step = state.counters.step;
-  record.updates = state.counters.updates;
-  record.epoch = static_cast<double>(state.counters.step) / static_cast<double>(steps_per_epoch_);
-  record.loss = result.loss;
-  record.lr = result.lr;
-  record.grad_norm = result.grad_norm;
-  record.samples_per_s = step_s_ > 0 ? static_cast<double>(samples_) / step_s_ : 0;
-  record.data_wait_s = data_wait_s_;
-  record.step_s = step_s_ / static_cast<double>(steps_);
-  record.scale = state.scaler.current();
-  record.skipped = state.counters.skipped;
-  records_.send(to_json(record));
-  step_s_ = data_wait_s_ = 0;
-  samples_ = steps_ = 0;
-}
-
 Loop::Loop(const Parts& parts, LoopOptions options)
     : parts_(parts),
       options_(std::move(options)),
       triggers_(without_missing(options_.triggers, parts.evaluator), parts.context.clock.now()),
-      log_(parts.context.records, options_.triggers.steps_per_epoch),
+      log_(parts.context.records, {options_.triggers.steps_per_epoch, options_.flops_per_sample, options_.peak_flops},
+           parts.context.timer),
+      stopping_(options_.early_stopping, parts.state.counters.stale_evaluations, parts.state.counters.stop_best),
       saved_at_(options_.saved_at),
       mark_(parts.context.clock.now()) {}
 
@@ -81,20 +64,22 @@ LoopResult Loop::run() {
 }
 
 LoopResult Loop::run_to_end() {
-  while (!triggers_.finished(counters().step)) {
+  while (!triggers_.finished(counters().step) && !stopping_.due()) {
     const Agreement agreement = agree();
     if (agreement.stop != StopReason::kNone) return end(agreement.stop);
     if (agreement.evaluate_due || agreement.save_due) {
       if (!run_due({agreement.evaluate_due, agreement.save_due}, "every")) return end(agreed_stop());
     } else {
-      step(agreement.samples);
+      step(agreement);
     }
   }
   check_any_update();
   // What the last step asks for depends on no clock: every rank knows it.
   const Due due = triggers_.due(position(counters().step), MonotonicTime{});
   if (!run_due(due, "last")) return end(agreed_stop());
-  return end(StopReason::kNone);
+  LoopResult result = end(StopReason::kNone);
+  if (!triggers_.finished(result.step)) result.stopped_early = stopping_.reason();
+  return result;
 }
 
 // A scaler that skipped every step of a short run: not what anybody calls trained, and nothing to save.
@@ -134,11 +119,15 @@ Ballot Loop::ballot(int64_t step) const {
   return ballot;
 }
 
-// While `step` is being executed: its batches are still in use, so the next ones are only asked for.
+// While `step` is being executed: its batches are still in use, so the next ones are only asked for. What counts in
+// them may be seen only in themselves: then a vote of its own comes later.
 Ballot Loop::early_ballot(int64_t step) {
   Ballot early = ballot(step);
   early.ready = parts_.loader.ready();
   early.samples = parts_.loader.next_samples();
+  const std::optional<int64_t> count = parts_.runner.objective().count_of(early.samples, options_.target_shape);
+  early.ready = early.ready && count.has_value();
+  early.count = count.value_or(0);
   return early;
 }
 
@@ -152,24 +141,25 @@ Agreement Loop::agree() {
   Ballot mine = ballot(counters().step);
   mine.ready = fetched_.has_value();
   mine.samples = fetched_ ? samples_in(*fetched_) : 0;
+  mine.count = fetched_ ? count_in(*fetched_, parts_.runner.objective()) : 0;
   return parts_.context.vote.take(mine);
 }
 
-void Loop::step(int64_t samples) {
+void Loop::step(const Agreement& agreement) {
   if (!fetched_) fetch();
   GP_CHECK(fetched_, "a batch that was ready is gone");
   current_ = std::move(*fetched_);
   fetched_.reset();
   const double data_wait_s = std::exchange(data_wait_s_, 0);
-  const StepResult result = parts_.runner.run(current_, samples);
+  const StepResult result = parts_.runner.run(current_, agreement.count);
   early_ = result.next;
-  counters().finish_step(samples, options_.samples_per_epoch, result.skipped);
+  counters().finish_step(agreement.samples, options_.samples_per_epoch, result.skipped);
   if (parts_.evaluator == nullptr) final_metrics_["loss"] = json_number(result.loss);
   if (parts_.trace != nullptr) trace(result);
   release(current_);
   if (!is_first()) return;
   const MonotonicTime end = now();
-  log_.add(seconds_between(std::exchange(mark_, end), end), data_wait_s, samples);
+  log_.add(seconds_between(std::exchange(mark_, end), end), data_wait_s, agreement.samples);
   if (triggers_.log_due(counters().step, end)) {
     log_.write(parts_.state, result);
     triggers_.logged(end);
@@ -195,13 +185,16 @@ bool Loop::run_due(const Due& due, const std::string& why) {
     if (!metrics) return false;
     report(*metrics, seconds_between(start, now()));
     if (!options_.best_metric.empty()) {
-      metric = metric_value(*metrics, options_.best_metric);
+      metric = metrics->judged(options_.best_metric);
       improved = note_best(*metric);
     }
+    if (stopping_.enabled()) stopping_.note(metrics->judged(stopping_.metric()));
   }
   // This step was saved as not evaluated: by a stop during its evaluation, or before the clock made one due.
   const bool outdated = due.evaluate && saved_at_ == counters().step;
-  if (due.save || improved || outdated) save(metric, due.save ? why : improved ? "best" : "evaluated");
+  const bool last = due.evaluate && stopping_.due();
+  if (due.save || improved || outdated || last)
+    save(metric, last ? "last" : due.save ? why : improved ? "best" : "evaluated");
   mark_ = now();
   return true;
 }
@@ -213,10 +206,10 @@ void Loop::report(const Metrics& metrics, double seconds) {
   if (!is_first()) return;
   EvalRecord record;
   record.step = counters().step;
-  record.loss = metrics.loss;
+  record.loss = metrics.at("loss");
   record.metrics = final_metrics_;
   record.metrics.erase("loss");
-  record.samples = metrics.count;
+  record.samples = metrics.samples;
   record.seconds = seconds;
   parts_.context.records.send(gputrain::to_json(record));
 }
@@ -247,7 +240,7 @@ StopReason Loop::agreed_stop() {
 
 LoopResult Loop::end(StopReason reason) {
   if (counters().step > 0 && saved_at_ != counters().step) save(std::nullopt, "stop");
-  return {reason, counters().step, saved_at_, final_metrics_};
+  return {reason, counters().step, saved_at_, final_metrics_, ""};
 }
 
 }  // namespace gputrain

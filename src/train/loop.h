@@ -9,10 +9,12 @@
 #include "data/loader.h"
 #include "dist/comm.h"
 #include "monitor/record.h"
+#include "train/early_stopping.h"
 #include "train/evaluate.h"
 #include "train/record_channel.h"
 #include "train/saver.h"
 #include "train/state.h"
+#include "train/step_log.h"
 #include "train/step_runner.h"
 #include "train/stop_source.h"
 #include "train/trace.h"
@@ -23,12 +25,16 @@ namespace gputrain {
 
 struct LoopOptions {
   TriggerPlan triggers;
-  int64_t samples_per_epoch = 0;  // samples that an epoch delivers (tail dropped or not)
-  std::string best_metric;        // keep_best; "" = none
+  int64_t samples_per_epoch = 0;      // samples that an epoch delivers (tail dropped or not)
+  std::vector<int64_t> target_shape;  // of one training sample: with it a batch's count may be known before the batch
+  std::string best_metric;            // keep_best; "" = none
   bool best_is_larger = true;
-  bool needs_update = true;  // a run that ends without any is an error; a smoke run may be too short for its scaler
-  int64_t saved_at = -1;     // the checkpoint that training continues from; -1 = none
-  StateStamp stamp;          // its bucket layout is filled in at each save
+  EarlyStoppingPlan early_stopping;
+  bool needs_update = true;      // a run that ends without any is an error; a smoke run may be too short for its scaler
+  int64_t saved_at = -1;         // the checkpoint that training continues from; -1 = none
+  int64_t flops_per_sample = 0;  // of one training step
+  std::optional<double> peak_flops;  // a second, of all ranks' devices; nullopt = unknown
+  StateStamp stamp;                  // its bucket layout is filled in at each save
 };
 
 struct LoopResult {
@@ -36,20 +42,7 @@ struct LoopResult {
   int64_t step = 0;
   int64_t saved_step = -1;              // newest checkpoint that holds this or an earlier state of this run; -1 = none
   Json final_metrics = Json::object();  // {loss, ...metrics} of the last evaluation, or {loss} of the last step
-};
-
-// Writes StepRecords (rank 0): throughput and waits are means since the previous record, without evaluations and saves.
-class StepLog {
- public:
-  StepLog(RecordChannel& records, int64_t steps_per_epoch) : records_(records), steps_per_epoch_(steps_per_epoch) {}
-  void add(double step_s, double data_wait_s, int64_t samples);
-  void write(const TrainState& state, const StepResult& result);
-
- private:
-  RecordChannel& records_;
-  int64_t steps_per_epoch_;
-  double step_s_ = 0, data_wait_s_ = 0;
-  int64_t samples_ = 0, steps_ = 0;
+  std::string stopped_early;            // why the run is complete before its planned end; "" = it is not
 };
 
 // This rank's place among the others and its connections to the outside.
@@ -60,6 +53,7 @@ struct LoopContext {
   PhaseMarker& marker;
   RecordChannel& records;
   Clock& clock;
+  PhaseTimer* timer = nullptr;  // rank 0's, fed by the marker; null = records without a split
 };
 
 class Loop {
@@ -91,7 +85,7 @@ class Loop {
   Ballot ballot(int64_t step) const;
   Ballot early_ballot(int64_t step);
   Agreement agree();
-  void step(int64_t samples);
+  void step(const Agreement& agreement);
   void trace(const StepResult& result);
   // False: a stop was seen during the evaluation, and nothing was saved.
   bool run_due(const Due& due, const std::string& why);
@@ -105,6 +99,7 @@ class Loop {
   LoopOptions options_;
   Triggers triggers_;
   StepLog log_;
+  EarlyStopping stopping_;
   std::vector<Batch> current_;                 // of the step being executed
   std::optional<std::vector<Batch>> fetched_;  // the next step's batches, once they are here
   std::optional<Agreement> early_;             // what the last step's vote said of the next one

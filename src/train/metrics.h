@@ -1,39 +1,30 @@
 #pragma once
 // Exact evaluation: plain sums over samples, reduced over ranks, divided once.
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 namespace gputrain {
 
+// What an evaluation found: the metrics of the task by the catalog's names, NaN without samples.
 struct Metrics {
-  double loss = 0;  // mean cross entropy; NaN without samples
-  double accuracy =
-      0;  // share of samples whose largest logit is the target's (the first of equal ones); NaN without samples
-  int64_t count = 0;  // samples
-};
+  std::vector<std::pair<std::string, double>> values;
+  int64_t samples = 0;
 
-// Accumulates on the device, without waiting for it. Each sample must be added once on one rank: then the sum of all
-// ranks' sums() is the sum over the data set, however it was batched and cut.
-class MetricSums {
- public:
-  explicit MetricSums(at::Device device);
-  // Logits [n, classes] and targets [n]; n may be 0.
-  void add(const at::Tensor& logits, const at::Tensor& targets);
-  // [loss_sum, correct, count] in double: what ranks add up.
-  const at::Tensor& sums() const { return sums_; }
+  // Error(kSpec) for a metric that was not measured.
+  double at(const std::string& name) const;
+  // The moving average's value where there is one ("ema_" + name), else the weights' own: what best and early stopping
+  // go by.
+  double judged(const std::string& name) const;
+  // Adds those of the moving average of the weights, as "ema_accuracy".
+  void add_average(const Metrics& average);
 
  private:
-  at::Tensor sums_;
+  const double* find(const std::string& name) const;
 };
-
-// From the sums over all ranks. Waits for the device.
-Metrics metrics_of(const at::Tensor& sums);
-
-std::vector<std::string> metric_names();  // "accuracy", "loss": a test compares them with the catalog
-// Error(kSpec) for another name.
-double metric_value(const Metrics& metrics, const std::string& name);
 
 }  // namespace gputrain

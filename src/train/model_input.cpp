@@ -1,5 +1,6 @@
 #include "train/model_input.h"
 
+#include <mutex>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -11,41 +12,142 @@
 
 namespace gputrain {
 
-std::string refusal_of_one_sample(Model& model, const std::vector<int64_t>& shape, const at::TensorOptions& options,
-                                  bool training) {
-  std::vector<int64_t> batch{1};
+namespace {
+
+// What a pass changes of a model and its process beside gradients: running means, which a pass in training moves (and
+// any pass of a module that was traced in training mode), the mode, and the random numbers that dropout draws. Put back
+// at the end of its life.
+class AsItWas {
+ public:
+  AsItWas(Model& model, at::Device device) : model_(model), was_training_(model.is_training()) {
+    for (const auto& [name, buffer] : named_buffers_of(model)) buffers_.emplace_back(buffer, buffer.clone());
+    keep(at::globalContext().defaultGenerator(at::kCPU));
+    if (device != at::kCPU) keep(at::globalContext().defaultGenerator(device));
+  }
+  ~AsItWas() {
+    const at::NoGradGuard no_grad;
+    model_.train(was_training_);
+    for (auto& [buffer, value] : buffers_) buffer.copy_(value);
+    for (auto& [generator, state] : generators_) {
+      const std::lock_guard lock(generator.mutex());
+      generator.set_state(state);
+    }
+  }
+  AsItWas(const AsItWas&) = delete;
+  AsItWas& operator=(const AsItWas&) = delete;
+
+ private:
+  void keep(at::Generator generator) {
+    const std::lock_guard lock(generator.mutex());
+    generators_.emplace_back(generator, generator.get_state());
+  }
+
+  Model& model_;
+  bool was_training_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
+  std::vector<std::pair<at::Generator, at::Tensor>> generators_;
+};
+
+at::Tensor zeros(int64_t samples, const std::vector<int64_t>& shape, const at::TensorOptions& options) {
+  std::vector<int64_t> batch{samples};
   batch.insert(batch.end(), shape.begin(), shape.end());
-  const at::NoGradGuard no_grad;
-  std::vector<std::pair<at::Tensor, at::Tensor>> kept;  // running means, which a pass in training moves
-  if (training) {
-    for (const auto& [name, buffer] : named_buffers_of(model)) kept.emplace_back(buffer, buffer.clone());
-  }
-  const bool was_training = model.is_training();
-  model.train(training);
-  std::string refusal;
-  try {
-    model.forward(at::zeros(batch, options));
-  } catch (const c10::Error& error) {
-    if (is_out_of_memory(error)) throw;
-    const std::string text = error.what_without_backtrace();
-    refusal = text.substr(0, text.find('\n'));
-  }
-  model.train(was_training);
-  for (auto& [buffer, value] : kept) buffer.copy_(value);
-  return refusal;
+  return at::zeros(batch, options);
 }
 
-void check_model_takes(Model& model, const std::vector<int64_t>& shape, const at::TensorOptions& options,
-                       const std::string& role) {
-  const std::string refusal = refusal_of_one_sample(model, shape, options, /*training=*/false);
-  if (refusal.empty()) return;
-  std::vector<std::string> dims;
-  dims.reserve(shape.size());
-  for (const int64_t dim : shape) dims.push_back(std::to_string(dim));
+at::Tensor forward_zeros(Model& model, const std::vector<int64_t>& shape, const at::TensorOptions& options,
+                         bool training) {
+  const at::NoGradGuard no_grad;
+  const AsItWas kept(model, options.device());
+  model.train(training);
+  return model.forward(zeros(1, shape, options));
+}
+
+// Leaves every parameter's gradient undefined.
+std::vector<std::string> unreached_by_backward(Model& model, const at::Tensor& inputs) {
+  const AsItWas kept(model, inputs.device());
+  model.train();
+  const auto parameters = named_parameters_of(model);
+  const auto clear = [&] {
+    for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = at::Tensor();
+  };
+  clear();
+  std::vector<std::string> unreached;
+  try {
+    const at::Tensor sum = model.forward(inputs).sum();
+    if (sum.requires_grad()) sum.backward();
+    for (const auto& [name, parameter] : parameters) {
+      if (!parameter.grad().defined()) unreached.push_back(name);
+    }
+  } catch (...) {
+    clear();
+    throw;
+  }
+  clear();
+  return unreached;
+}
+
+std::string first_line(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+at::Tensor output_for_one_sample(Model& model, const std::vector<int64_t>& shape, const at::TensorOptions& options) {
+  return forward_zeros(model, shape, options, /*training=*/false);
+}
+
+std::string refusal_of_one_sample(Model& model, const std::vector<int64_t>& shape, const at::TensorOptions& options,
+                                  bool training) {
+  try {
+    forward_zeros(model, shape, options, training);
+  } catch (const c10::Error& error) {
+    if (is_out_of_memory(error)) throw;
+    return first_line(error);
+  }
+  return "";
+}
+
+void check_all_trained(Model& model, const std::vector<int64_t>& shape, const at::TensorOptions& options) {
+  constexpr int64_t kSamples = 2;  // BatchNorm refuses one
+  constexpr size_t kShown = 5;
+  std::vector<std::string> names;
+  try {
+    names = unreached_by_backward(model, zeros(kSamples, shape, options));
+  } catch (const c10::Error& error) {
+    if (is_out_of_memory(error)) return;  // one sample may fit; the first step tells
+    throw Error(ErrorKind::kSpec, "the model cannot be trained, a backward pass through it fails: " + first_line(error),
+                "model", "train a step of it in Python, in training mode and with two samples, and see what is wrong");
+  }
+  if (names.empty()) return;
+  if (names.size() == named_parameters_of(model).size()) {
+    throw Error(ErrorKind::kSpec, "the model's output does not depend on any of its parameters: nothing to train",
+                "model", "look for detach, no_grad or a whole-number output in its forward");
+  }
+  const size_t count = names.size();
+  const std::string more = count > kShown ? " and " + std::to_string(count - kShown) + " more" : "";
+  if (count > kShown) names.resize(kShown);
+  const std::string shown = join(names, ", ");
   throw Error(ErrorKind::kSpec,
-              "the model does not take the samples of " + role + ", which are " + join(dims, " x ") +
-                  " after their transforms: " + refusal,
-              "model", "change the model's arguments or " + role + "'s transforms so that they fit");
+              "no gradient reaches " + plural(static_cast<int64_t>(count), "trained parameter") +
+                  ", which the model's output does not depend on: " + shown + more,
+              "model", "freeze them: model.freeze: [" + shown + (more.empty() ? "]" : ", ...]"));
+}
+
+at::Tensor check_model_takes(Model& model, const std::vector<int64_t>& shape, const at::TensorOptions& options,
+                             const std::string& role) {
+  try {
+    return output_for_one_sample(model, shape, options);
+  } catch (const c10::Error& error) {
+    if (is_out_of_memory(error)) throw;
+    std::vector<std::string> dims;
+    dims.reserve(shape.size());
+    for (const int64_t dim : shape) dims.push_back(std::to_string(dim));
+    throw Error(ErrorKind::kSpec,
+                "the model does not take the samples of " + role + ", which are " + join(dims, " x ") +
+                    " after their transforms: " + first_line(error),
+                "model", "change the model's arguments or " + role + "'s transforms so that they fit");
+  }
 }
 
 }  // namespace gputrain

@@ -34,6 +34,7 @@ void PhaseMarker::enter(Phase phase, int64_t step) {
     page_->step.store(static_cast<uint64_t>(step), std::memory_order_relaxed);
     page_->phase.store(static_cast<uint32_t>(phase), std::memory_order_relaxed);
   }
+  for (const auto& watcher : watchers_) watcher(phase, step);
   if (hold_ && hold_->phase == phase && hold_->step == static_cast<uint64_t>(step)) wait_here();
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 // Where this rank is, for status, hang detection and fault placement: plain stores into the progress page.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "train/stop_source.h"
 #include "wire/progress_page.h"
@@ -30,6 +32,9 @@ class PhaseMarker {
   void enter(Phase phase, int64_t step);
   // As each gradient all-reduce is issued: counts it and enters all-reduce of the step being executed.
   void enter_all_reduce();
+  // Calls `watcher` at every later enter(), on its thread (timer, profiler). What it refers to outlives the marker's
+  // last enter().
+  void watch(std::function<void(Phase phase, int64_t step)> watcher) { watchers_.push_back(std::move(watcher)); }
 
  private:
   void wait_here();
@@ -37,6 +42,7 @@ class PhaseMarker {
   ProgressPage* page_;
   const StopSource& stop_;
   std::optional<Hold> hold_;
+  std::vector<std::function<void(Phase, int64_t)>> watchers_;
   int64_t step_ = 0;
 };
 

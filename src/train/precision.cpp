@@ -37,6 +37,17 @@ AutocastScope::~AutocastScope() {
   at::autocast::set_autocast_dtype(device_, type_before_);
 }
 
+at::Tensor with_channels_last(const at::Tensor& values) {
+  if (values.dim() != 4 && values.dim() != 5) return values;
+  // to(), not contiguous(): of one channel both layouts are the same bytes, and only the strides tell kernels which.
+  const auto format = values.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
+  return values.to(values.options(), /*non_blocking=*/false, /*copy=*/false, format);
+}
+
+void make_channels_last(torch::nn::Module& model) {
+  for (at::Tensor& parameter : model.parameters()) parameter.set_data(with_channels_last(parameter.detach()));
+}
+
 void set_up_precision(Precision precision, bool deterministic) {
   at::Context& context = at::globalContext();
   context.setAllowTF32CuBLAS(precision == Precision::kTf32);

@@ -1,9 +1,14 @@
 #pragma once
 // What a precision of the spec means for LibTorch: the model's type, autocast, TF32 and determinism switches.
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
 #include "spec/plan.h"
+
+namespace torch::nn {
+class Module;
+}
 
 namespace gputrain {
 
@@ -27,6 +32,12 @@ class AutocastScope {
   bool enabled_before_ = false;
   at::ScalarType type_before_ = at::ScalarType::Float;
 };
+
+// A model whose weights of images' layers have their channels last in memory: Python's
+// model.to(memory_format=torch.channels_last), and channels_last_3d.
+void make_channels_last(torch::nn::Module& model);
+// Images ([n, c, h, w], [n, c, d, h, w]) with their channels last in memory; anything else as it is.
+at::Tensor with_channels_last(const at::Tensor& values);
 
 // Process-wide switches, once before the model is used: TF32 in CUDA's matrix products and convolutions only for tf32
 // (PyTorch's own default allows it in convolutions: here fp32 means fp32). `deterministic`: only deterministic kernels,

@@ -39,17 +39,28 @@ void broadcast_tensors(const Comms& comms, const std::vector<at::Tensor>& tensor
   if (!device.empty()) comms.gradients->broadcast_all(device, 0);
 }
 
+std::vector<at::Tensor> tensors_of(const NamedTensors& named) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(named.size());
+  for (const auto& [name, tensor] : named) tensors.push_back(tensor);
+  return tensors;
+}
+
 Json rejected_of(const std::vector<Rejected>& rejected) {
   Json list = Json::array();
   for (const Rejected& one : rejected) list.push_back({{"checkpoint", one.path}, {"why", one.why}});
   return list;
 }
 
-// Rank 0's part: {path, rejected, state}, the state null when training starts from the beginning.
-Json load_and_restore(TrainState& state, const StateStamp& now, const std::function<ResumeChoice()>& load) {
+// Rank 0's part: {path, rejected, state, begun}, the state null when training starts from the beginning.
+Json load_and_restore(TrainState& state, const StateStamp& now, const std::function<ResumeChoice()>& load,
+                      const std::function<std::vector<std::string>()>& begin) {
   const ResumeChoice choice = load();
-  Json found{{"path", ""}, {"rejected", rejected_of(choice.rejected)}, {"state", nullptr}};
-  if (!choice.checkpoint) return found;
+  Json found{{"path", ""}, {"rejected", rejected_of(choice.rejected)}, {"state", nullptr}, {"begun", Json::array()}};
+  if (!choice.checkpoint) {
+    if (begin) found["begun"] = begin();
+    return found;
+  }
   const LoadedCheckpoint& checkpoint = *choice.checkpoint;
   check_same_run(parse_train_state(checkpoint.state, checkpoint.path).stamp, now, checkpoint.path);
   restore(state, checkpoint);
@@ -60,34 +71,38 @@ Json load_and_restore(TrainState& state, const StateStamp& now, const std::funct
 
 }  // namespace
 
-Resumed resume(const Comms& comms, TrainState& state, const StateStamp& now,
-               const std::function<ResumeChoice()>& load) {
-  const Json found = on_rank_0(*comms.control, [&] { return load_and_restore(state, now, load); });
+Resumed resume(const Comms& comms, TrainState& state, const StateStamp& now, const std::function<ResumeChoice()>& load,
+               const std::function<std::vector<std::string>()>& begin) {
+  const Json found = on_rank_0(*comms.control, [&] { return load_and_restore(state, now, load, begin); });
   Resumed resumed;
   resumed.path = found.at("path").get<std::string>();
   resumed.rejected = found.at("rejected");
+  resumed.begun = found.at("begun").get<std::vector<std::string>>();
   if (!found.at("state").is_null()) {
     ParsedState parsed = parse_train_state(found.at("state"), resumed.path);
     state.counters = parsed.counters;
     if (parsed.stamp.best_of != now.best_of) state.counters.best.reset();
+    if (parsed.stamp.stop_of != now.stop_of) state.counters.stop_best.reset(), state.counters.stale_evaluations = 0;
     if (state.scaler.enabled()) state.scaler.load(parsed.scaler);
     resumed.saved = std::move(parsed.stamp);
   }
   broadcast_model(*comms.gradients, model_tensors(*state.model));
-  std::vector<at::Tensor> optimizer;
-  for (const auto& [name, tensor] : state.optimizer->state()) optimizer.push_back(tensor);
-  broadcast_tensors(comms, optimizer);
+  if (state.ema && !resumed.saved) state.ema->reset();
+  broadcast_tensors(comms, tensors_of(state.optimizer->state()));
+  if (state.ema) broadcast_tensors(comms, tensors_of(state.ema->state()));
   return resumed;
 }
 
-LoadedModel load_model(const Comms& comms, const Model& model, const std::function<LoadedCheckpoint()>& load) {
+LoadedModel load_model(const Comms& comms, const Model& model, Ema* ema,
+                       const std::function<LoadedCheckpoint()>& load) {
   const Json found = on_rank_0(*comms.control, [&] {
     const LoadedCheckpoint checkpoint = load();
-    restore_model(model, checkpoint);
-    return Json{{"path", checkpoint.path}, {"step", checkpoint.step}};
+    const bool average = restore_model(model, ema, checkpoint);
+    return Json{{"path", checkpoint.path}, {"step", checkpoint.step}, {"average", average}};
   });
   broadcast_model(*comms.gradients, model_tensors(model));
-  return {found.at("path").get<std::string>(), found.at("step").get<int64_t>()};
+  if (ema != nullptr) broadcast_tensors(comms, tensors_of(ema->state()));
+  return {found.at("path").get<std::string>(), found.at("step").get<int64_t>(), found.at("average").get<bool>()};
 }
 
 }  // namespace gputrain

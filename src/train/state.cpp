@@ -31,6 +31,19 @@ class StrictReader {
     }
     return value.get<int64_t>();
   }
+  bool flag(const std::string& name) {
+    const Json& value = item(name);
+    if (!value.is_boolean()) fail("state.json: \"" + name + "\" is " + dump_line(value) + ", not true or false");
+    return value.get<bool>();
+  }
+  // Never NaN.
+  std::optional<double> number_or_null(const std::string& name) {
+    const Json& value = item(name);
+    if (value.is_null()) return std::nullopt;
+    const bool readable = value.is_number() || value == "inf" || value == "-inf";
+    if (!readable) fail("state.json: \"" + name + "\" is " + dump_line(value) + ", not a number");
+    return number_from_json(value);
+  }
   void finish() {
     for (const auto& [name, value] : json_.items()) {
       if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
@@ -109,10 +122,17 @@ std::string changes_text(const Json& before, const Json& now) {
   return join(changes, "; ");
 }
 
+// The moving average among what optimizer.safetensors holds, and the rest.
+std::pair<Tensors, Tensors> split_averages(const Tensors& saved) {
+  std::pair<Tensors, Tensors> parts;
+  for (const auto& item : saved) (item.first.ends_with("/ema") ? parts.first : parts.second).insert(item);
+  return parts;
+}
+
 }  // namespace
 
 NamedTensors model_tensors(const Model& model) {
-  NamedTensors tensors = named_parameters_of(model);
+  NamedTensors tensors = all_parameters_of(model);
   const NamedTensors buffers = named_buffers_of(model);
   tensors.insert(tensors.end(), buffers.begin(), buffers.end());
   return tensors;
@@ -135,6 +155,8 @@ void Counters::finish_step(int64_t samples, int64_t samples_per_epoch, bool was_
 void TrainState::visit(const std::function<void(const std::string&, at::Tensor&)>& visitor) const {
   for (auto& [name, tensor] : model_tensors(*model)) visitor(name, tensor);
   for (auto& [name, tensor] : optimizer->state()) visitor("optimizer/" + name, tensor);
+  if (!ema) return;
+  for (auto& [name, tensor] : ema->state()) visitor("optimizer/" + name, tensor);
 }
 
 std::vector<at::Tensor> TrainState::parameters() const {
@@ -161,6 +183,10 @@ Json state_json(const TrainState& state, const StateStamp& stamp) {
   json["evaluated_at"] = counters.evaluated_at;
   json["best"] = counters.best ? json_number(*counters.best) : Json();
   json["best_of"] = stamp.best_of;
+  json["early_stopping"] = {{"best", counters.stop_best ? json_number(*counters.stop_best) : Json()},
+                            {"stale", counters.stale_evaluations},
+                            {"of", stamp.stop_of}};
+  json["ema"] = state.ema != nullptr;
   json["scaler"] = state.scaler.enabled() ? state.scaler.state() : Json();
   json["identity"] = stamp.identity;
   json["data"] = stamp.data;
@@ -175,6 +201,10 @@ CheckpointContent content_of(const TrainState& state, const StateStamp& stamp) {
   content.step = state.counters.step;
   content.model = model_tensors(*state.model);
   content.optimizer = state.optimizer->state();
+  if (state.ema) {
+    const NamedTensors averages = state.ema->state();
+    content.optimizer.insert(content.optimizer.end(), averages.begin(), averages.end());
+  }
   content.state = state_json(state, stamp);
   return content;
 }
@@ -191,12 +221,14 @@ ParsedState parse_train_state(const Json& json, const std::string& where) {
   counters.samples_in_epoch = reader.integer("samples_in_epoch", 0);
   counters.skipped = reader.integer("skipped", 0);
   counters.evaluated_at = reader.integer("evaluated_at", -1);
-  const Json& best = reader.item("best");
-  if (!best.is_null()) {
-    counters.best = number_from_json(best);
-    if (std::isnan(*counters.best)) reader.fail("state.json: \"best\" is " + dump_line(best));
-  }
+  counters.best = reader.number_or_null("best");
   parsed.stamp.best_of = reader.item("best_of");
+  StrictReader stopping(reader.item("early_stopping"), where);
+  counters.stale_evaluations = stopping.integer("stale", 0);
+  counters.stop_best = stopping.number_or_null("best");
+  parsed.stamp.stop_of = stopping.item("of");
+  stopping.finish();
+  parsed.stamp.has_ema = reader.flag("ema");
   parsed.scaler = reader.item("scaler");
   parsed.stamp.identity = reader.item("identity");
   parsed.stamp.data = reader.item("data");
@@ -218,25 +250,40 @@ StateStamp restore(TrainState& state, const LoadedCheckpoint& checkpoint) {
   const NamedTensors model = model_tensors(*state.model);
   const bool same_optimizer = parsed.stamp.optimizer == optimizer_items(*state.optimizer);
   const NamedTensors optimizer = same_optimizer ? state.optimizer->state() : NamedTensors{};
+  const NamedTensors averages = state.ema && parsed.stamp.has_ema ? state.ema->state() : NamedTensors{};
+  const auto [saved_averages, saved_optimizer] = split_averages(checkpoint.optimizer);
   std::vector<std::string> problems = differences(model, checkpoint.model, "model.safetensors");
-  if (same_optimizer) {
-    const std::vector<std::string> more = differences(optimizer, checkpoint.optimizer, "optimizer.safetensors");
+  const auto compare = [&](const NamedTensors& wanted, const Tensors& saved) {
+    const std::vector<std::string> more = differences(wanted, saved, "optimizer.safetensors");
     problems.insert(problems.end(), more.begin(), more.end());
-  }
+  };
+  if (same_optimizer) compare(optimizer, saved_optimizer);
+  if (!averages.empty()) compare(averages, saved_averages);
   if (state.scaler.enabled() == parsed.scaler.is_null())
     problems.push_back("state.json: \"scaler\" does not fit the precision");
   refuse(problems, checkpoint.path);
   if (state.scaler.enabled()) state.scaler.load(parsed.scaler);  // before the tensors: it may refuse
   copy_all(model, checkpoint.model);
-  copy_all(optimizer, checkpoint.optimizer);
+  copy_all(optimizer, saved_optimizer);
+  copy_all(averages, saved_averages);
+  if (state.ema && averages.empty()) state.ema->reset();
   state.counters = parsed.counters;
   return parsed.stamp;
 }
 
-void restore_model(const Model& model, const LoadedCheckpoint& checkpoint) {
+bool restore_model(const Model& model, Ema* ema, const LoadedCheckpoint& checkpoint) {
   const NamedTensors tensors = model_tensors(model);
-  refuse(differences(tensors, checkpoint.model, "model.safetensors"), checkpoint.path);
+  const Tensors saved = split_averages(checkpoint.optimizer).first;
+  const NamedTensors averages = ema != nullptr && !saved.empty() ? ema->state() : NamedTensors{};
+  std::vector<std::string> problems = differences(tensors, checkpoint.model, "model.safetensors");
+  if (!averages.empty()) {
+    const std::vector<std::string> more = differences(averages, saved, "optimizer.safetensors");
+    problems.insert(problems.end(), more.begin(), more.end());
+  }
+  refuse(problems, checkpoint.path);
   copy_all(tensors, checkpoint.model);
+  copy_all(averages, saved);
+  return !averages.empty();
 }
 
 void check_same_run(const StateStamp& saved, const StateStamp& now, const std::string& where) {

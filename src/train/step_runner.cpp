@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "dist/collective_error.h"
-#include "train/loss.h"
 #include "train/memory.h"
+#include "train/mixing.h"
 #include "train/precision.h"
 #include "util/blamed_error.h"
 #include "util/random.h"
@@ -32,17 +32,17 @@ std::string describe_ids(const std::vector<Batch>& batches) {
 StepRunner::StepRunner(const Parts& parts, const StepOptions& options, StepHooks hooks)
     : parts_(parts), options_(options), hooks_(std::move(hooks)), parameters_(parts.state.parameters()) {}
 
-StepResult StepRunner::run(const std::vector<Batch>& batches, int64_t samples) {
+StepResult StepRunner::run(const std::vector<Batch>& batches, int64_t count) {
   const int64_t step = parts_.state.counters.step + 1;
   const auto rank = static_cast<uint64_t>(parts_.vote.rank());
   at::manual_seed(derive_seed(RandomDomain::kDropout, options_.seed, rank, static_cast<uint64_t>(step)));
   const int64_t all_reduces = parts_.reducer.all_reduce_count();
   parts_.reducer.zero_gradients();
-  const Agreement agreement = accumulate(batches, samples);
+  const Agreement agreement = accumulate(batches, count);
   if (hooks_.on_gradients) hooks_.on_gradients(step);
   if (agreement.non_finite_ranks > 0 && !parts_.state.scaler.enabled()) fail_loss(batches);
   parts_.marker.enter(Phase::kOptimizer, step);
-  StepResult result = update(agreement.loss_sum / static_cast<double>(samples));
+  StepResult result = update(count > 0 ? agreement.loss_sum / static_cast<double>(count) : 0);
   if (result.skipped && parts_.state.scaler.exhausted()) fail_scale(batches, agreement.non_finite_ranks > 0);
   parts_.state.scaler.update(result.skipped);
   result.next = agreement;
@@ -50,8 +50,8 @@ StepResult StepRunner::run(const std::vector<Batch>& batches, int64_t samples) {
   return result;
 }
 
-Agreement StepRunner::accumulate(const std::vector<Batch>& batches, int64_t samples) {
-  const double weight = static_cast<double>(parts_.vote.world_size()) / static_cast<double>(samples);
+Agreement StepRunner::accumulate(const std::vector<Batch>& batches, int64_t count) {
+  const double weight = count > 0 ? static_cast<double>(parts_.vote.world_size()) / static_cast<double>(count) : 0;
   loss_sum_ = at::Tensor();
   my_loss_ = 0;
   std::function<Agreement()> vote;
@@ -77,7 +77,9 @@ std::function<Agreement()> StepRunner::run_micro_batch(const Batch& batch, bool 
   std::function<Agreement()> vote;
   if (last && options_.device.is_cpu()) vote = start_vote();
   parts_.marker.enter(Phase::kBackward, step);
-  run_collective("backward", [&] { parts_.state.scaler.scale(loss * weight).backward(); });
+  // The factor of the loss is the gradient that backward starts from: the same product, without two operations more.
+  const at::Tensor start = parts_.state.scaler.scale(at::full({}, weight, loss.options().requires_grad(false)));
+  run_collective("backward", [&] { loss.backward(start); });
   return vote;
 }
 
@@ -97,8 +99,15 @@ std::function<Agreement()> StepRunner::run_empty() {
 at::Tensor StepRunner::micro_batch_loss(const Batch& batch) {
   const at::Tensor inputs = batch.inputs.to(options_.device, /*non_blocking=*/true);
   const at::Tensor targets = batch.targets.to(options_.device, /*non_blocking=*/true);
+  const auto step = static_cast<uint64_t>(parts_.state.counters.step + 1);
+  const Mixed mixed = mix(options_.mix, derive_seed(RandomDomain::kMixing, options_.seed, step, 0), inputs, targets);
+  const at::Tensor taken = options_.channels_last ? with_channels_last(mixed.inputs) : mixed.inputs;
   const AutocastScope autocast(options_.precision, options_.device.type());
-  return cross_entropy_sum(parts_.state.model->forward(inputs), targets);
+  const at::Tensor outputs = parts_.state.model->forward(taken);
+  parts_.objective.check(outputs, batch.targets, batch.ids);
+  const at::Tensor loss = parts_.objective.loss_sum(outputs, targets);
+  if (!mixed.others.defined()) return loss;
+  return loss * mixed.share + parts_.objective.loss_sum(outputs, mixed.others) * (1 - mixed.share);
 }
 
 std::function<Agreement()> StepRunner::start_vote() {
@@ -154,7 +163,7 @@ StepResult StepRunner::update(double loss) {
   StepResult result;
   result.loss = loss;
   result.skipped = state.scaler.unscale(gradients_);
-  result.grad_norm = clip_grad_norm(gradients_, options_.clip_grad_norm).item<double>();
+  result.grad_norm = clip();
   // Reduced gradients are the same bits everywhere, so every rank takes the same branch without another vote.
   // Which rank's samples made it so is lost in the sum: nobody is blamed.
   if (!state.scaler.enabled() && !std::isfinite(result.grad_norm)) {
@@ -164,8 +173,19 @@ StepResult StepRunner::update(double loss) {
   }
   const double factor = parts_.schedule.factor(state.counters.updates);
   result.lr = state.optimizer->base_lr() * factor;
-  if (!result.skipped) state.optimizer->step(factor);
+  if (result.skipped) return result;
+  state.optimizer->step(factor);
+  if (state.ema) state.ema->update();
   return result;
+}
+
+// The norm is that of the gradient as it came: cutting its elements would hide an infinite one.
+double StepRunner::clip() {
+  if (options_.clip_grad_value == 0) return clip_grad_norm(gradients_, options_.clip_grad_norm).item<double>();
+  const double norm = clip_grad_norm(gradients_, 0).item<double>();
+  clip_grad_value(gradients_, options_.clip_grad_value);
+  if (options_.clip_grad_norm > 0) clip_grad_norm(gradients_, options_.clip_grad_norm);
+  return norm;
 }
 
 }  // namespace gputrain

@@ -8,6 +8,7 @@
 #include "data/loader.h"
 #include "dist/reducer.h"
 #include "spec/plan.h"
+#include "train/objective.h"
 #include "train/phase.h"
 #include "train/schedule.h"
 #include "train/state.h"
@@ -27,7 +28,10 @@ struct StepResult {
 struct StepOptions {
   uint64_t seed = 1;
   Precision precision = Precision::kFp32;
-  double clip_grad_norm = 0;
+  double clip_grad_norm = 0;   // 0 = no clipping
+  double clip_grad_value = 0;  // 0 = no clipping; before the norm's
+  MixPlan mix;
+  bool channels_last = false;
   at::Device device = at::kCPU;
 };
 
@@ -43,6 +47,7 @@ class StepRunner {
  public:
   struct Parts {
     TrainState& state;
+    const Objective& objective;
     GradReducer& reducer;
     Vote& vote;
     const Schedule& schedule;
@@ -50,19 +55,20 @@ class StepRunner {
   };
   StepRunner(const Parts& parts, const StepOptions& options, StepHooks hooks);
 
-  // Runs step state.counters.step + 1 on this rank's micro-batches (none = no samples). `samples` is C, over all ranks:
-  // each summed loss counts W / C, which the reducer's 1 / W turns into the full batch's mean. Does not touch the
-  // counters. Throws Error(kNonFinite), the same on every rank (a BlamedError for a loss) and before the update, when a
-  // loss or gradient is not finite and there is no scaler, or none that can back off any further; and
-  // Error(kOutOfMemory) that names the micro-batch.
-  StepResult run(const std::vector<Batch>& batches, int64_t samples);
+  // Runs step state.counters.step + 1 on this rank's micro-batches (none = no samples). `count` is C, of samples or
+  // tokens over all ranks: each summed loss counts W / C, which the reducer's 1 / W turns into the full batch's mean (a
+  // step in which nothing counts has a loss and gradient of 0). Does not touch the counters. Throws Error(kNonFinite),
+  // the same on every rank (a BlamedError for a loss) and before the update, when a loss or gradient is not finite and
+  // there is no scaler, or none that can back off any further; and Error(kOutOfMemory) that names the micro-batch.
+  StepResult run(const std::vector<Batch>& batches, int64_t count);
 
   // The reducer's layout in force: part of a checkpoint (it may change in the first step).
   Json bucket_layout() const { return parts_.reducer.layout(); }
   StepHooks& hooks() { return hooks_; }
+  const Objective& objective() const { return parts_.objective; }
 
  private:
-  Agreement accumulate(const std::vector<Batch>& batches, int64_t samples);
+  Agreement accumulate(const std::vector<Batch>& batches, int64_t count);
   std::function<Agreement()> run_micro_batch(const Batch& batch, bool last, double weight);
   std::function<Agreement()> run_empty();
   at::Tensor micro_batch_loss(const Batch& batch);
@@ -71,6 +77,7 @@ class StepRunner {
   [[noreturn]] void fail_loss(const std::vector<Batch>& batches);
   [[noreturn]] void fail_scale(const std::vector<Batch>& batches, bool loss_too);
   StepResult update(double loss);
+  double clip();
   std::string place() const;
 
   Parts parts_;

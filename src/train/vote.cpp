@@ -8,7 +8,7 @@ namespace gputrain {
 namespace {
 
 // Sums are what the group can do, so each stop reason has a column of its own: how many ranks want it.
-enum Column { kReasons = 0, kNotReady = 5, kEvaluate, kSave, kSamples, kLoss, kNonFinite, kColumns };
+enum Column { kReasons = 0, kNotReady = 5, kEvaluate, kSave, kSamples, kCount, kLoss, kNonFinite, kColumns };
 static_assert(static_cast<int>(StopReason::kMaxDuration) < kNotReady);
 
 using Columns = std::array<double, kColumns>;
@@ -20,6 +20,7 @@ Columns columns_of(const Ballot& ballot) {
   columns[kEvaluate] = ballot.evaluate_due ? 1 : 0;
   columns[kSave] = ballot.save_due ? 1 : 0;
   columns[kSamples] = static_cast<double>(ballot.samples);
+  columns[kCount] = static_cast<double>(ballot.count);
   columns[kLoss] = ballot.loss_sum;
   columns[kNonFinite] = ballot.non_finite ? 1 : 0;
   return columns;
@@ -34,6 +35,7 @@ Agreement agreement_of(const double* sums) {
   agreement.evaluate_due = sums[kEvaluate] > 0;
   agreement.save_due = sums[kSave] > 0;
   agreement.samples = static_cast<int64_t>(sums[kSamples]);
+  agreement.count = static_cast<int64_t>(sums[kCount]);
   agreement.loss_sum = sums[kLoss];
   agreement.non_finite_ranks = static_cast<int64_t>(sums[kNonFinite]);
   return agreement;

@@ -25,6 +25,7 @@ struct Ballot {
   bool evaluate_due = false;  // rank 0 decides what depends on a clock; the others leave these false
   bool save_due = false;
   int64_t samples = 0;  // this rank's share of the step
+  int64_t count = 0;    // what its loss is divided by: samples, or tokens (see Objective)
   // The step that ends.
   double loss_sum = 0;  // over this rank's samples
   bool non_finite = false;
@@ -34,7 +35,8 @@ struct Agreement {
   bool ready = true;                    // every rank is
   bool evaluate_due = false;
   bool save_due = false;
-  int64_t samples = 0;  // C: the step's samples over all ranks
+  int64_t samples = 0;  // of the step, over all ranks
+  int64_t count = 0;    // C: what its loss is divided by
   double loss_sum = 0;
   int64_t non_finite_ranks = 0;
 };

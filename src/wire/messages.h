@@ -196,7 +196,8 @@ struct WorkerHello {
 };
 // {step: where training continues (0 = from the start), resumed_from, rejected: [{checkpoint, why}], complete,
 // total_steps,
-//  steps_per_epoch, samples, parameters, notices: [text], fingerprint: {...}}
+//  steps_per_epoch, samples, parameters, notices: [text], fingerprint: {...}, model_flops_per_sample, peak_flops (null
+//  = unknown), stopped_early: see Done}
 struct Ready {
   Json body;
 };
@@ -209,7 +210,8 @@ struct Record {
 struct Sync {
   int64_t id = 0;
 };  // asks for Synced: sent before a checkpoint is committed
-// {outcome: "complete" | "stopped", reason: to_string(StopReason), step, saved_step (-1 = none), final: {...metrics}}
+// {outcome: "complete" | "stopped", reason: to_string(StopReason), step, saved_step (-1 = none), final: {...metrics},
+//  stopped_early: why the run is complete before its planned end, missing when it is not}
 struct Done {
   Json body;
 };

@@ -7,22 +7,35 @@
 
 namespace gputrain {
 
+std::unique_ptr<Evaluator> make_evaluator(const Foundation& base, const Ema* ema, PhaseMarker& marker,
+                                          const StopSource& stop) {
+  const RunPlan& plan = base.plan;
+  EvaluateOptions options;
+  options.transforms = plan.data.val_transforms;
+  options.loader = evaluation_loader_options(base);
+  options.precision = plan.train.precision;
+  options.channels_last = plan.train.channels_last;
+  options.device = base.device;
+  return std::make_unique<Evaluator>(
+      Evaluator::Parts{*base.model, *base.objective, ema, *base.val, *base.vote, marker, stop}, options);
+}
+
 Evaluation::Evaluation(Foundation base, const Parts& parts) : base_(std::move(base)), parts_(parts) {
   if (!base_.val) {
     throw Error(ErrorKind::kData, "this configuration has no validation data", "data.val",
                 "add data.val to evaluate on");
   }
-  loaded_ = load_model(base_.comms, *base_.model, [this] {
+  if (base_.plan.train.ema_decay > 0)
+    ema_ = std::make_unique<Ema>(base_.plan.train.ema_decay, named_parameters_of(*base_.model));
+  loaded_ = load_model(base_.comms, *base_.model, ema_.get(), [this] {
     FileSystem& fs = real_file_system();
     const std::filesystem::path wanted(base_.assign.resume.path);
     const bool named = wanted.filename() == "latest" || wanted.filename() == "best";
     return load_checkpoint(fs,
                            named ? resolve_checkpoint(fs, wanted.parent_path(), wanted.filename()) : wanted.string());
   });
-  evaluator_ =
-      std::make_unique<Evaluator>(Evaluator::Parts{*base_.model, *base_.val, *base_.vote, parts_.marker, parts_.stop},
-                                  EvaluateOptions{base_.plan.data.val_transforms, evaluation_loader_options(base_),
-                                                  base_.plan.train.precision, base_.device});
+  if (!loaded_.has_average) ema_.reset();
+  evaluator_ = make_evaluator(base_, ema_.get(), parts_.marker, parts_.stop);
 }
 
 Json Evaluation::ready() const {
@@ -42,8 +55,8 @@ Json Evaluation::run() {
   body["saved_step"] = loaded_.step;
   body["final"] = {{"checkpoint", loaded_.path}};
   if (metrics) {
-    for (const std::string& name : metric_names()) body["final"][name] = json_number(metric_value(*metrics, name));
-    body["final"]["samples"] = metrics->count;
+    for (const auto& [name, value] : metrics->values) body["final"][name] = json_number(value);
+    body["final"]["samples"] = metrics->samples;
   }
   return body;
 }

@@ -8,6 +8,10 @@
 
 namespace gputrain {
 
+// Of the validation data, which there must be. `ema` may be null.
+std::unique_ptr<Evaluator> make_evaluator(const Foundation& base, const Ema* ema, PhaseMarker& marker,
+                                          const StopSource& stop);
+
 class Evaluation {
  public:
   struct Parts {
@@ -25,6 +29,7 @@ class Evaluation {
  private:
   Foundation base_;
   LoadedModel loaded_;
+  std::unique_ptr<Ema> ema_;  // null when the plan keeps none
   std::unique_ptr<Evaluator> evaluator_;
   Parts parts_;
 };

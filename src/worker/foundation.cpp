@@ -7,8 +7,12 @@
 #include "data/transforms.h"
 #include "dist/agreement.h"
 #include "spec/shares.h"
+#include "sys/fs.h"
+#include "train/flops.h"
+#include "train/model_file.h"
 #include "train/model_input.h"
 #include "train/precision.h"
+#include "train/settings_check.h"
 #include "util/error.h"
 
 namespace gputrain {
@@ -30,9 +34,10 @@ void set_up_device(Foundation& base, const std::string& libraries) {
 }
 
 void open_data(Foundation& base) {
-  const int64_t classes = base.plan.model.args.value("num_classes", int64_t{-1});
-  base.train = open_source(base.plan.data.train, "data.train", classes);
-  if (base.plan.data.val) base.val = open_source(*base.plan.data.val, "data.val", classes);
+  const RunPlan& plan = base.plan;
+  const SourceOptions options{plan.task, plan.model.classes(), plan.loss.ignore_index};
+  base.train = open_source(plan.data.train, "data.train", options);
+  if (plan.data.val) base.val = open_source(*plan.data.val, "data.val", options);
 }
 
 Comms connect(const Foundation& base, bool group_of_one) {
@@ -67,14 +72,35 @@ void check_same_data(const Foundation& base) {
   }
 }
 
-void check_samples_fit(const Foundation& base) {
-  const at::ScalarType type = model_type(base.plan.train.precision);
+// Of the catalog: its models are known to train all that they have.
+bool is_ours(const ModelPlan& model) {
+  return model.torchscript.empty() && model.plugin.empty();
+}
+
+// Before training: model and samples fit each other, and what the model makes fits the task.
+void check_samples_fit(Foundation& base) {
+  const RunPlan& plan = base.plan;
   const auto check = [&](const Source& source, const std::vector<Named>& transforms, const std::string& role) {
-    const auto pipeline = make_pipeline(transforms, {source.sample_shape(), source.sample_type()}, {});
-    check_model_takes(*base.model, pipeline->output().shape, at::dtype(type).device(base.device), role);
+    const TransformOptions options{.float_type = model_type(plan.train.precision)};
+    const auto pipeline = make_pipeline(transforms, {source.sample_shape(), source.sample_type()}, options);
+    const auto& [shape, type] = pipeline->output();
+    at::Tensor output;
+    const int64_t flops =
+        count_flops([&] { output = check_model_takes(*base.model, shape, at::dtype(type).device(base.device), role); });
+    if (&source == base.train.get()) {
+      base.forward_flops = flops;
+      if (!is_ours(plan.model)) check_all_trained(*base.model, shape, at::dtype(type).device(base.device));
+    }
+    if (!base.objective) {
+      const int64_t classes = classes_of_output(plan.task, output.sizes());
+      base.objective = make_objective(plan, plan.model.classes().value_or(classes));
+    }
+    std::vector<int64_t> target{1};
+    for (const int64_t dim : source.target_shape()) target.push_back(dim);
+    base.objective->check(output, at::zeros(target, source.target_type()), {0});
   };
-  if (base.assign.resume.mode != "eval") check(*base.train, base.plan.data.train_transforms, "data.train");
-  if (base.val) check(*base.val, base.plan.data.val_transforms, "data.val");
+  if (base.assign.resume.mode != "eval") check(*base.train, plan.data.train_transforms, "data.train");
+  if (base.val) check(*base.val, plan.data.val_transforms, "data.val");
 }
 
 LoaderOptions common_loader_options(const Foundation& base) {
@@ -106,9 +132,15 @@ Foundation lay_foundation(const Assign& assign, const FoundationOptions& options
   open_data(base);
   base.model = make_model(base.plan.model, base.plan.seed, model_type(base.plan.train.precision));
   base.model->to(base.device);
+  if (base.plan.train.channels_last) make_channels_last(*base.model);
   base.comms = connect(base, options.group_of_one);
   base.vote = std::make_unique<Vote>(base.comms.control);
   check_same_data(base);
+  check_same_model_file(*base.comms.control, real_file_system(), base.plan.model);
+  std::vector<std::string> settings = numeric_settings(base.plan);
+  settings.insert(settings.end(), options.variables.begin(), options.variables.end());
+  const std::string mixed = check_same_arithmetic(*base.comms.control, settings, numeric_environment(base.device_name));
+  if (!mixed.empty()) base.notices.push_back(mixed);
   check_samples_fit(base);
   return base;
 }

@@ -8,6 +8,7 @@
 #include "dist/comm.h"
 #include "model/model.h"
 #include "spec/plan.h"
+#include "train/objective.h"
 #include "train/vote.h"
 #include "wire/messages.h"
 
@@ -21,13 +22,17 @@ struct Foundation {
   std::string device_name = "cpu";
   std::unique_ptr<Source> train, val;  // val may be null
   std::shared_ptr<Model> model;        // on the device
+  std::unique_ptr<Objective> objective;
   Comms comms;
   std::unique_ptr<Vote> vote;
+  int64_t forward_flops = 0;         // of one training sample
+  std::vector<std::string> notices;  // for people
 };
 
 struct FoundationOptions {
-  std::string libraries;      // the directory of libgputrain_cuda.so
-  bool group_of_one = false;  // see CommOptions
+  std::string libraries;               // the directory of libgputrain_cuda.so
+  bool group_of_one = false;           // see CommOptions
+  std::vector<std::string> variables;  // what this process has of kNumericVariables: variable_line() of each
 };
 
 // In this order: checks that need no peer (so that every rank reports its own bad file), then the connections. Throws

@@ -10,6 +10,7 @@
 #include "sys/process.h"
 #include "sys/shared_page.h"
 #include "train/memory.h"
+#include "train/settings_check.h"
 #include "util/blamed_error.h"
 #include "util/log.h"
 #include "wire/env.h"
@@ -39,6 +40,12 @@ std::optional<Hold> hold_for(int rank) {
   return hold;
 }
 
+std::vector<std::string> numeric_variables() {
+  std::vector<std::string> lines;
+  for (const char* name : kNumericVariables) lines.push_back(variable_line(name, std::getenv(name)));
+  return lines;
+}
+
 template <typename Work>
 void serve(Work& work, Channel& channel) {
   channel.write(Ready{work.ready()});
@@ -54,7 +61,8 @@ void work(Channel& channel, StopSource& stop) {
   const SharedPage page = SharedPage::map(UniqueFd(env::kProgressPageFd), sizeof(ProgressPage));
   PhaseMarker marker(static_cast<ProgressPage*>(page.data()), stop, hold_for(assign.rank));
   marker.enter(Phase::kSetUp, 0);
-  Foundation base = lay_foundation(assign, {executable_directory(), !environment(env::kGroupOfOne).empty()});
+  Foundation base =
+      lay_foundation(assign, {executable_directory(), !environment(env::kGroupOfOne).empty(), numeric_variables()});
   if (assign.resume.mode == "eval") {
     Evaluation evaluation(std::move(base), {stop, marker});
     serve(evaluation, channel);

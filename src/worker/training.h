@@ -8,6 +8,7 @@
 #include "train/loop.h"
 #include "train/resume.h"
 #include "worker/foundation.h"
+#include "worker/insight.h"
 
 namespace gputrain {
 
@@ -33,6 +34,7 @@ class Training {
 
  private:
   TrainState make_state() const;
+  Json measured(const std::string& metric) const;
   void check_micro_batches() const;
   void load_state();
   void make_runner(const TraceOptions& trace);
@@ -55,6 +57,7 @@ class Training {
   std::unique_ptr<StepRunner> runner_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<Saver> saver_;
+  std::unique_ptr<Insight> insight_;
 };
 
 }  // namespace gputrain

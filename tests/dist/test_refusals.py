@@ -62,6 +62,18 @@ def test_batch_norm_over_one_sample_is_refused_before_training(tmp_path):
     assert gp.launch(spec, "--set", "data.tail=drop").code == 0
 
 
+def test_a_variable_that_changes_numbers_on_one_host_is_named(tmp_path):
+    """cuBLAS reads it, and no switch of LibTorch shows it."""
+    for variable in ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG"):
+        other = gp.worker_with(tmp_path, f'[ "$RANK" = 0 ] || export {variable}=0')
+        job = gp.launch(gp.mlp_spec(tmp_path), env=other)
+        assert job.code == 69, job.err
+        assert job.err.count("gputrain: error:") == 1 and f"set the environment variable {variable} to the same value on every host" in job.err, job.err
+        assert gp.tree(tmp_path / "out") is None
+    job = gp.launch(gp.mlp_spec(tmp_path), env={"NVIDIA_TF32_OVERRIDE": "0"})
+    assert job.code == 0, job.err
+
+
 def test_a_model_that_no_memory_holds_is_a_typed_error(tmp_path):
     model = "mlp, args: {in_features: 4, hidden: [16000000, 16000000], num_classes: 2}"
     job = gp.launch(raw_spec(tmp_path, [0.5] * 4 * 8, shape=(4,), model=model, train="epochs: 1, global_batch: 4"),

@@ -202,6 +202,14 @@ checkpoint: {checkpoint}
 """)
 
 
+def worker_with(folder, shell):
+    """The environment of a launch whose ranks run `shell` (it knows $RANK) before they become gputrain-worker: another host, on one machine."""
+    script = pathlib.Path(folder) / "worker.sh"
+    script.write_text(f'#!/bin/sh\n{shell}\nexec {BUILD}/gputrain-worker "$@"\n')
+    script.chmod(0o755)
+    return {"GPUTRAIN_WORKER": str(script)}
+
+
 def start_fake_run(folder, script, *args, **spec):
     """A launch whose ranks are fake workers that play `script`, after their first step."""
     environment = {"GPUTRAIN_WORKER": str(BUILD / "fake_worker"), "FAKE_WORKER_SCRIPT": json.dumps(script)}

@@ -16,6 +16,17 @@ def derive_seed(domain, seed, a, b):
     return mix64(mix64(mix64(mix64(domain) ^ seed) ^ a) ^ b)
 
 
+class SplitMix:
+    """src/util/random.h's generator."""
+
+    def __init__(self, seed):
+        self.state = seed & MASK
+
+    def below(self, bound):
+        self.state = (self.state + GOLDEN) & MASK
+        return mix64(self.state) * bound >> 64
+
+
 def permutation(size, seed, epoch):
     """ids[position] for a whole epoch."""
     key = derive_seed(DOMAIN_ORDER, seed, epoch, 0)

@@ -83,6 +83,20 @@ TEST(OutcomeOf, StopsByReasonAndSave) {
   }
 }
 
+TEST(OutcomeOf, ARunThatEndedBeforeItsPlanSaysWhy) {
+  AttemptResult result;
+  result.step = 17;
+  EXPECT_FALSE(outcome_of(result, std::nullopt, context()).result.contains("stopped_early"));
+  result.stopped_early = "stopped early: loss has not improved for 5 evaluations";
+  const Outcome done = outcome_of(result, std::nullopt, context());
+  EXPECT_EQ(done.exit_code, 0);
+  EXPECT_EQ(done.result["stopped_early"], result.stopped_early);
+  EXPECT_EQ(done.summary, "done: 17 steps; stopped early: loss has not improved for 5 evaluations; output /runs/a\n");
+  result.kind = Kind::kAlreadyComplete;
+  EXPECT_EQ(outcome_of(result, std::nullopt, context()).summary,
+            "already complete at step 17; stopped early: loss has not improved for 5 evaluations\n");
+}
+
 TEST(OutcomeOf, AFailureThatSpoiledTheSaveIsToldWhenItIsNoProcessDeath) {
   AttemptResult result = stopped(StopReason::kPreempted, false);
   result.verdict = killed();

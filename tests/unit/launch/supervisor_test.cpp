@@ -268,6 +268,14 @@ TEST_F(SupervisorTest, AlreadyCompleteEndsAtTheFirstWordOfRankZero) {
   EXPECT_EQ(prepared_, 0);
 }
 
+TEST_F(SupervisorTest, AlreadyCompleteSaysWhyItEndedEarly) {
+  listening();
+  ready(0, {{"complete", true}, {"step", 30}, {"stopped_early", "stopped early: loss"}});
+  killed(0);
+  killed(1);
+  EXPECT_EQ(result_->stopped_early, "stopped early: loss");
+}
+
 TEST_F(SupervisorTest, TheControllersOwnFailureEndsTheAttempt) {
   run_until_ready();
   supervisor_->fail(Error(ErrorKind::kOutput, "cannot write events.jsonl: No space left on device"), now_);

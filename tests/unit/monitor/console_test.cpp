@@ -75,6 +75,16 @@ TEST_F(ConsoleTest, StartNamesRunAttemptAndWhereItResumes) {
   EXPECT_EQ(capture_.take(), "run 3f2a, attempt 2: 2 ranks, resuming from step 14 (checkpoints/step-00000014)\n");
 }
 
+TEST_F(ConsoleTest, UtilizationIsShownWhereItIsKnown) {
+  Console console = make(true);
+  StepRecord record;
+  record.step = 1;
+  record.step_s = 1;
+  record.mfu = 0.4123;
+  console.record("step", stamped(to_json(record)));
+  EXPECT_NE(capture_.take().find(" samples/s  wait   0.0%  mfu 41.2%  eta "), std::string::npos);
+}
+
 TEST_F(ConsoleTest, StepLinesAreAligned) {
   Console console = make(true);
   start(console);

@@ -18,9 +18,43 @@ TEST(StepRecordJson, HasKindFirstAndEveryField) {
   record.step_s = 0.75;
   record.scale = 65536;
   record.skipped = 1;
+  record.forward_s = 0.25;
+  record.backward_s = 0.5;
+  record.exposed_communication_s = 0.0625;
+  record.optimizer_s = 0.03125;
+  record.other_s = 0.015625;
+  record.checkpoint_s = 2;
+  record.mfu = 0.375;
   EXPECT_EQ(dump_line(to_json(record)),
             R"({"kind":"step","step":12,"updates":11,"epoch":0.25,"loss":0.5,"lr":0.001,"grad_norm":2.0,)"
-            R"("samples_per_s":1000.0,"data_wait_s":0.125,"step_s":0.75,"scale":65536.0,"skipped":1})");
+            R"("samples_per_s":1000.0,"data_wait_s":0.125,"step_s":0.75,"scale":65536.0,"skipped":1,)"
+            R"("forward_s":0.25,"backward_s":0.5,"exposed_communication_s":0.0625,"optimizer_s":0.03125,)"
+            R"("other_s":0.015625,"checkpoint_s":2.0,"mfu":0.375})");
+}
+
+TEST(StepRecordJson, AnUnknownPeakIsNull) {
+  StepRecord record;
+  EXPECT_TRUE(to_json(record).at("mfu").is_null());
+  EXPECT_EQ(step_record_from_json(to_json(record)).mfu, std::nullopt);
+  record.mfu = 0.5;
+  EXPECT_EQ(step_record_from_json(to_json(record)).mfu, 0.5);
+}
+
+TEST(StepRecordJson, TheSplitSurvivesTheRoundTrip) {
+  StepRecord record;
+  record.forward_s = 1;
+  record.backward_s = 2;
+  record.exposed_communication_s = 3;
+  record.optimizer_s = 4;
+  record.other_s = 5;
+  record.checkpoint_s = 6;
+  const StepRecord back = step_record_from_json(to_json(record));
+  EXPECT_EQ(back.forward_s, 1);
+  EXPECT_EQ(back.backward_s, 2);
+  EXPECT_EQ(back.exposed_communication_s, 3);
+  EXPECT_EQ(back.optimizer_s, 4);
+  EXPECT_EQ(back.other_s, 5);
+  EXPECT_EQ(back.checkpoint_s, 6);
 }
 
 TEST(StepRecordJson, NotFiniteSurvivesTheRoundTrip) {

@@ -14,7 +14,8 @@ using ::testing::HasSubstr;
 // 17 samples in global batches of 8: the last window has one.
 struct Case {
   Case() {
-    plan.model = {"resnet18", {{"in_channels", 3}, {"num_classes", 4}}};
+    plan.model.name = "resnet18";
+    plan.model.args = {{"in_channels", 3}, {"num_classes", 4}};
     plan.train.global_batch = 8;
     facts = {.samples = 17, .total_steps = 6, .steps_per_epoch = 3, .input_shape = {3, 32, 32}};
     model = make_model(plan.model, 1, at::kFloat);

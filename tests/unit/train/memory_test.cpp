@@ -69,8 +69,9 @@ TEST(Memory, AStepAndAnEvaluationSayHowLargeTheirMicroBatchIs) {
   plan.train.micro_batch = 5;
   Rig rig(plan, alone());
   Hungry hungry;
-  Evaluator evaluator({hungry, *rig.val, rig.vote, rig.marker, rig.stop},
-                      {{}, rig.loader_options(), Precision::kFp32, at::kCPU});
+  EvaluateOptions options;
+  options.loader = rig.loader_options();
+  Evaluator evaluator({hungry, *rig.objective, nullptr, *rig.val, rig.vote, rig.marker, rig.stop}, options);
   const auto message_of = [](const auto& body) {
     try {
       body();

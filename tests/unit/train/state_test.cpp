@@ -140,7 +140,9 @@ TEST(State, AScalerNeedsItsState) {
 TEST(SameRun, NamesEachItemThatChanged) {
   TempDir directory;
   RunPlan plan = small_plan(directory.path());
-  StateStamp saved{identity_of(plan), Json{{"samples", 46}}, Json::object(), Json::array(), Json::array(), nullptr};
+  StateStamp saved;
+  saved.identity = identity_of(plan);
+  saved.data = {{"samples", 46}};
   EXPECT_NO_THROW(check_same_run(saved, saved, "step-2"));
   plan.train.global_batch = 20;
   plan.seed = 8;

@@ -138,8 +138,9 @@ TEST(Step, DropoutIsAFunctionOfSeedRankAndStep) {
     RunPlan other = plan;
     Rig rig(other, alone());
     rig.state.counters.step = finished;
-    StepRunner runner({rig.state, *rig.reducer, rig.vote, *rig.schedule, rig.marker},
-                      {seed, Precision::kFp32, 0, at::kCPU}, {});
+    StepOptions options;
+    options.seed = seed;
+    StepRunner runner({rig.state, *rig.objective, *rig.reducer, rig.vote, *rig.schedule, rig.marker}, options, {});
     at::manual_seed(finished + 100);  // whatever was drawn before
     return runner.run(*rig.loader->next_step(), 10).loss;
   };

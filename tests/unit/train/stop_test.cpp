@@ -119,8 +119,10 @@ void stop_in_evaluation(const RunPlan& plan, int64_t step) {
   hold.phase = Phase::kEvaluation;
   hold.step = static_cast<uint64_t>(step);
   PhaseMarker holding(&rig.page, rig.stop, hold);
-  rig.evaluator = std::make_unique<Evaluator>(Evaluator::Parts{*rig.state.model, *rig.val, rig.vote, holding, rig.stop},
-                                              EvaluateOptions{{}, rig.loader_options(), Precision::kFp32, at::kCPU});
+  EvaluateOptions options;
+  options.loader = rig.loader_options();
+  rig.evaluator = std::make_unique<Evaluator>(
+      Evaluator::Parts{*rig.state.model, *rig.objective, nullptr, *rig.val, rig.vote, holding, rig.stop}, options);
   const LoopResult result = rig.run();
   done = true;
   stopper.join();

@@ -16,6 +16,7 @@
 #include "support/run_ranks.h"
 #include "support/temp_dir.h"
 #include "train/loop.h"
+#include "train/parameter_groups.h"
 #include "train/precision.h"
 #include "train/resume.h"
 
@@ -28,7 +29,8 @@ inline RunPlan small_plan(const std::string& output) {
   plan.name = "rig";
   plan.output = output;
   plan.seed = 7;
-  plan.model = {"mlp", {{"in_features", 12}, {"hidden", {16, 8}}, {"num_classes", 4}, {"dropout", 0.0}}};
+  plan.model.name = "mlp";
+  plan.model.args = {{"in_features", 12}, {"hidden", {16, 8}}, {"num_classes", 4}, {"dropout", 0.0}};
   plan.data.train = {"synthetic", {{"samples", 46}, {"shape", {12}}, {"num_classes", 4}}};
   plan.data.val = DataSourcePlan{"synthetic", {{"samples", 21}, {"shape", {12}}, {"num_classes", 4}}};
   plan.data.workers = 1;
@@ -87,13 +89,17 @@ struct Rig {
     reduction.on_all_reduce = [this] { marker.enter_all_reduce(); };
     reducer = make_reducer(comms.gradients, state.parameters(), names, reduction);
     schedule = std::make_unique<Schedule>(plan.schedule, total, loader->steps_per_epoch());
-    runner = std::make_unique<StepRunner>(
-        StepRunner::Parts{state, *reducer, vote, *schedule, marker},
-        StepOptions{plan.seed, plan.train.precision, plan.train.clip_grad_norm, at::kCPU}, StepHooks{});
+    objective = make_objective(plan, plan.model.classes().value_or(1));
+    runner = std::make_unique<StepRunner>(StepRunner::Parts{state, *objective, *reducer, vote, *schedule, marker},
+                                          step_options(), StepHooks{});
     LoaderOptions evaluation = loader_options();
     evaluation.micro_batch = 4;
-    evaluator = std::make_unique<Evaluator>(Evaluator::Parts{*state.model, *val, vote, marker, stop},
-                                            EvaluateOptions{{}, evaluation, plan.train.precision, at::kCPU});
+    EvaluateOptions evaluating;
+    evaluating.loader = evaluation;
+    evaluating.precision = plan.train.precision;
+    evaluating.channels_last = plan.train.channels_last;
+    evaluator = std::make_unique<Evaluator>(
+        Evaluator::Parts{*state.model, *objective, state.ema.get(), *val, vote, marker, stop}, evaluating);
     CheckpointOptions saving;
     saving.directory = plan.output + "/checkpoints";
     saving.run_id = "rig";
@@ -116,8 +122,22 @@ struct Rig {
 
   TrainState make_state() const {
     auto model = make_model(plan.model, plan.seed, model_type(plan.train.precision));
-    auto optimizer = make_optimizer(plan.optimizer, named_parameters_of(*model));
-    return {model, std::move(optimizer), GradScaler(needs_grad_scaler(plan.train.precision), at::kCPU), Counters{}};
+    if (plan.train.channels_last) make_channels_last(*model);
+    const NamedParameters parameters = named_parameters_of(*model);
+    return {model, make_grouped_optimizer(plan.optimizer, plan.parameters, parameters),
+            GradScaler(needs_grad_scaler(plan.train.precision), at::kCPU), Counters{},
+            plan.train.ema_decay > 0 ? std::make_unique<Ema>(plan.train.ema_decay, parameters) : nullptr};
+  }
+
+  StepOptions step_options() const {
+    StepOptions options;
+    options.seed = plan.seed;
+    options.precision = plan.train.precision;
+    options.clip_grad_norm = plan.train.clip_grad_norm;
+    options.clip_grad_value = plan.train.clip_grad_value;
+    options.mix = plan.mix;
+    options.channels_last = plan.train.channels_last;
+    return options;
   }
 
   LoopOptions loop_options() const {
@@ -126,8 +146,10 @@ struct Rig {
     options.triggers = {plan.log, plan.evaluate, plan.checkpoint.every, total, loader->steps_per_epoch()};
     options.samples_per_epoch = train->size();
     if (plan.data.tail == Tail::kDrop) options.samples_per_epoch = loader->steps_per_epoch() * plan.train.global_batch;
+    options.target_shape = train->target_shape();
     options.best_metric = plan.checkpoint.keep_best;
     options.best_is_larger = plan.checkpoint.best_is_larger;
+    options.early_stopping = plan.early_stopping;
     if (resumed.saved) options.saved_at = state.counters.step;
     options.stamp = stamp;
     return options;
@@ -162,6 +184,7 @@ struct Rig {
   KeptRecords records;
   StateStamp stamp;
   Resumed resumed;
+  std::unique_ptr<Objective> objective;
   std::unique_ptr<GradReducer> reducer;
   std::unique_ptr<Schedule> schedule;
   std::unique_ptr<StepRunner> runner;

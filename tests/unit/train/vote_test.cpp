@@ -30,11 +30,12 @@ TEST(Vote, InAWorldOfOneIsTheBallot) {
 // Each rank votes differently; all must come to the same result.
 void vote_of_three(int rank, const CommOptions& options) {
   Vote vote(make_comms(options).control);
-  const Agreement quiet = vote.take({.samples = 5 + rank});
+  const Agreement quiet = vote.take({.samples = 5 + rank, .count = 10 * (5 + rank)});
   EXPECT_EQ(quiet.stop, StopReason::kNone);
   EXPECT_TRUE(quiet.ready);
   EXPECT_FALSE(quiet.save_due || quiet.evaluate_due);
   EXPECT_EQ(quiet.samples, 5 + 6 + 7);
+  EXPECT_EQ(quiet.count, 50 + 60 + 70);
 
   Ballot ballot;
   ballot.stop = rank == 0 ? StopReason::kNone : rank == 1 ? StopReason::kInterrupted : StopReason::kPreempted;

@@ -1,0 +1,13 @@
+#pragma once
+#include "dist/comm.h"
+#include "spec/plan.h"
+#include "sys/fs.h"
+
+namespace gputrain {
+
+// The file of `model.torchscript` or `model.plugin` must be the same bytes on every rank: another build with the same
+// parameters would train each rank's own function, and nothing would tell. Else Error(kData), the same on every rank. A
+// collective operation; nothing is read where the model is of the catalog or the rank is alone.
+void check_same_model_file(Comm& control, FileSystem& fs, const ModelPlan& plan);
+
+}  // namespace gputrain
