@@ -19,7 +19,10 @@ cd "$ROOT"
 need_packages $BUILD_PACKAGES $DATA_PACKAGES $TEST_PACKAGES
 need_libtorch "$([ -z "$label" ] || [ "$label" = gpu ] && echo cuda || echo cpu)"
 case "$label" in
-  "" | parity | gpu) need_peers; CONFIGURE_OPTIONS+=("-DGPUTRAIN_PEERS_PYTHON=$(peers_directory)/bin/python") ;;
+  "" | parity | gpu | slow) need_peers; CONFIGURE_OPTIONS+=("-DGPUTRAIN_PEERS_PYTHON=$(peers_directory)/bin/python") ;;
+esac
+case "$label$all" in
+  slowno | yes) "$ROOT/scripts/shakespeare.sh" "$BUILD/shakespeare"; need_transformers; export GPUTRAIN_TRANSFORMERS; GPUTRAIN_TRANSFORMERS=$(transformers_directory) ;;
 esac
 CONFIGURE_OPTIONS+=(-DGPUTRAIN_TESTS=ON)
 # A build folder configured by quickstart.sh lacks the tests: configure again (cheap; objects are kept).

@@ -15,6 +15,7 @@ import sys
 import numpy as np
 import torch
 import torch.nn.functional as F
+import reference_objectives
 from reference_models import ResNet, make_model, tv
 from reference_optimizers import OPTIMIZERS as CLASSES
 
@@ -32,6 +33,12 @@ MODELS = [
     ("resnet101", 1, {"in_channels": 3, "num_classes": 7}, [2, 3, 64, 64]),
     ("vit_b_16", 1, {"image_size": 32, "num_classes": 7, "dropout": 0.0}, [2, 3, 32, 32]),
     ("vit_s_16", 6, {"image_size": 48, "num_classes": 5, "dropout": 0.1}, [2, 3, 48, 48]),
+    ("gpt", 1, {"size": "custom", "layers": 2, "heads": 2, "width": 8, "context": 8, "vocab_size": 11, "dropout": 0.0}, [2, 6]),
+    ("gpt", 4, {"size": "custom", "layers": 3, "heads": 1, "width": 6, "context": 5, "vocab_size": 7, "dropout": 0.1}, [3, 5]),
+    ("unet2d", 1, {"in_channels": 3, "num_classes": 3, "width": 4, "levels": 2, "norm": "instance"}, [1, 3, 8, 12]),
+    ("unet2d", 2, {"in_channels": 1, "num_classes": 2, "width": 3, "levels": 3, "norm": "batch"}, [2, 1, 8, 8]),
+    ("unet3d", 1, {"in_channels": 1, "num_classes": 2, "width": 4, "levels": 1, "norm": "instance"}, [2, 1, 4, 4, 4]),
+    ("unet3d", 3, {"in_channels": 2, "num_classes": 2, "width": 2, "levels": 2, "norm": "batch"}, [1, 2, 4, 4, 8]),
 ]
 
 
@@ -40,6 +47,10 @@ def ramp(shape, dtype, salt=0):
     i = torch.arange(int(np.prod(shape)), dtype=torch.int64) + salt * 1000003
     bits = (i * 2654435761) % 2**32
     return (bits.double() / 2**31 - 1).to(dtype).reshape(shape)
+
+
+def token_ramp(shape, vocab_size):
+    return ramp(shape, torch.float64).mul(2**31).long().remainder(vocab_size)
 
 
 def to_hex(tensor):
@@ -129,13 +140,16 @@ def exact():
 
 
 def behaviour(name, seed, args, shape):
-    """Names, shapes; logits and gradients of one double-precision training pass, then evaluation logits after it."""
+    """Names, shapes; logits and gradients of one double-precision training pass, then evaluation logits after it. Targets count up
+    modulo the number of classes, along the rows of logits whose classes are put last."""
     model = make_model(name, seed, args, torch.float64)
-    inputs = ramp(shape, torch.float64)
-    targets = torch.arange(shape[0]) % args["num_classes"]
+    tokens = "vocab_size" in args
+    classes = args["vocab_size" if tokens else "num_classes"]
+    inputs = token_ramp(shape, classes) if tokens else ramp(shape, torch.float64)
     torch.manual_seed(99)  # the dropout masks
     logits = model(inputs)
-    loss = F.cross_entropy(logits, targets, reduction="sum")
+    rows = logits.movedim(2 if tokens else 1, -1).reshape(-1, classes)
+    loss = F.cross_entropy(rows, torch.arange(len(rows)) % classes, reduction="sum")
     loss.backward()
     model.eval()
     with torch.no_grad():
@@ -144,7 +158,7 @@ def behaviour(name, seed, args, shape):
         "name": name, "seed": seed, "args": args, "input_shape": shape,
         "parameters": [[n, list(p.shape)] for n, p in model.named_parameters()],
         "buffers": [[n, str(b.dtype)[6:], b.double().sum().item()] for n, b in model.named_buffers()],
-        "logits": to_hex(logits), "loss": loss.item(), "eval_logits": to_hex(after),
+        "logits_shape": list(logits.shape), "logits": to_hex(logits), "loss": loss.item(), "eval_logits": to_hex(after),
         "grad_norms": [p.grad.norm().item() for p in model.parameters()],
     }
 
@@ -239,12 +253,6 @@ def scaler_run():
     return steps
 
 
-def classification_run():
-    logits, targets = ramp([6, 4], torch.float32) * 4, torch.arange(6) % 4
-    loss = F.cross_entropy(logits.double(), targets, reduction="sum")
-    return {"loss_sum": float(loss), "correct": int((logits.argmax(1) == targets).sum()), "count": 6}
-
-
 def check_twin():
     """The twin's own ResNet at 3 channels is torchvision's."""
     torch.manual_seed(4)
@@ -270,7 +278,7 @@ def main():
         del by_capability["AVX512"]  # the tests read AVX2's then
     models = {"models": [behaviour(*m) for m in MODELS],
               "weights": {c: r.pop("weights") for c, r in by_capability.items()}}
-    numerics = {"schedules": schedule_tables(), "classification": classification_run(),
+    numerics = {"schedules": schedule_tables(), "objectives": reference_objectives.golden(ramp),
                 "exact": by_capability}
     for name, value in (("models", models), ("numerics", numerics)):
         with open(os.path.join(sys.argv[1], f"{name}.json"), "w", encoding="utf-8") as file:

@@ -8,7 +8,9 @@ A twin's initial weights after torch.manual_seed(seed) are the program's, bit fo
 then converted, so that both precisions start from the same numbers.
 """
 
+import functools
 import json
+import pathlib
 import sys
 
 import torch
@@ -16,6 +18,10 @@ import torch.nn.functional as F
 from torch import nn
 from torchvision.models import resnet as tv
 from torchvision.models.vision_transformer import VisionTransformer
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from reference_gpt import GPT  # noqa: E402
+from reference_unet import UNet  # noqa: E402
 
 
 class MLP(nn.Module):
@@ -94,7 +100,8 @@ def vit(heads, width, mlp_width):
 TWINS = {"mlp": MLP, "small_cnn": SmallCNN,
          "resnet18": resnet("resnet18", tv.BasicBlock, [2, 2, 2, 2]), "resnet34": resnet("resnet34", tv.BasicBlock, [3, 4, 6, 3]),
          "resnet50": resnet("resnet50", tv.Bottleneck, [3, 4, 6, 3]), "resnet101": resnet("resnet101", tv.Bottleneck, [3, 4, 23, 3]),
-         "vit_b_16": vit(12, 768, 3072), "vit_s_16": vit(6, 384, 1536)}
+         "vit_b_16": vit(12, 768, 3072), "vit_s_16": vit(6, 384, 1536),
+         "gpt": GPT, "unet2d": functools.partial(UNet, 2, in_channels=3), "unet3d": functools.partial(UNet, 3, in_channels=1)}
 
 
 def make_model(name, seed, args, dtype=torch.float32):
@@ -110,7 +117,8 @@ def main():
 
     name, seed, path, args = sys.argv[1:]
     model = make_model(name, int(seed), json.loads(args))
-    save_file({key: value.contiguous() for key, value in model.state_dict().items()}, path)
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}  # a tied one once
+    save_file({key: value.detach().contiguous() for key, value in tensors.items()}, path)
 
 
 if __name__ == "__main__":
