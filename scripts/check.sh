@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The gates that are not tests: format, layers, test list, tour, tidy.
+# The gates that are not tests: format, layers, test list, tour, trap plan, mutants that still apply, tidy.
 #   ./scripts/check.sh         tidy on what changed since the merge base with origin/main, or HEAD~1
 #   ./scripts/check.sh --all   tidy on every file
 . "$(dirname "$0")/lib.sh"
@@ -10,20 +10,17 @@ sources() { git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/
 say "format"
 sources | xargs clang-format-14 --dry-run --Werror
 
-say "layers, test list, tour"
+say "layers, test list, tour, traps, mutants"
 python3 scripts/layers.py
 python3 scripts/test_list.py "$BUILD"
 python3 scripts/tour.py
+python3 -B scripts/traps.py
+python3 -B scripts/mutants.py --check
 
 say "layers, by the linker"
 ninja -C "$BUILD" linkcheck >/dev/null || { ninja -C "$BUILD" linkcheck; exit 1; }
 
-changed() {
-  local base
-  base=$(git merge-base HEAD origin/main 2>/dev/null || true)
-  [ -n "$base" ] && [ "$base" != "$(git rev-parse HEAD)" ] || base=$(git rev-parse -q --verify HEAD~1 || git hash-object -t tree /dev/null)
-  { git diff --name-only --diff-filter=d "$base"; git ls-files --others --exclude-standard; } | sort -u | grep -E '^src/.*\.cpp$' | grep -v '^src/dist/cuda/' || true
-}
+changed() { changed_files | grep -E '^src/.*\.cpp$' | grep -v '^src/dist/cuda/' || true; }
 files=$([ "${1:-}" = --all ] && git ls-files 'src/*.cpp' | grep -v '^src/dist/cuda/' || changed)
 if [ -n "$files" ]; then
   say "tidy: $(wc -w <<<"$files") files"

@@ -86,7 +86,7 @@ need_cuda_runtime() {
 }
 
 # The Python peers of the tests and benches (torch of the same wheel, torchvision, safetensors) in a virtual environment of their own.
-peers_directory() { echo "$CACHE/peers-$(grep -hv ^CLANG_TIDY "$ROOT/scripts/versions.env" "$ROOT/tests/requirements.txt" | sha256sum | cut -c1-12)"; }
+peers_directory() { echo "$CACHE/peers-$(grep -hvE '^(CLANG_TIDY|SHAKESPEARE|TRANSFORMERS)' "$ROOT/scripts/versions.env" "$ROOT/tests/requirements.txt" | sha256sum | cut -c1-12)"; }
 need_peers() {
   local venv; venv=$(peers_directory)
   [ -e "$venv/.complete" ] && return
@@ -95,6 +95,17 @@ need_peers() {
   python3 -m venv "$venv"
   "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$ROOT/tests/requirements.txt"
   touch "$venv/.complete"
+}
+
+# Hugging Face's transformers without a torch of its own, for the one slow test that compares with it: added to the peers' path.
+transformers_directory() { echo "$CACHE/transformers-$TRANSFORMERS_VERSION"; }
+need_transformers() {
+  local into; into=$(transformers_directory)
+  [ -e "$into/.complete" ] && return
+  say "installing transformers $TRANSFORMERS_VERSION into $into (once)"
+  rm -rf "$into"
+  python3 -m pip install -q --disable-pip-version-check --target "$into" "transformers==$TRANSFORMERS_VERSION"
+  touch "$into/.complete"
 }
 
 tidy_program() { echo "$CACHE/clang-tidy-$CLANG_TIDY_VERSION/bin/clang-tidy"; }
@@ -106,6 +117,14 @@ need_tidy() {
   python3 -m venv "$venv"
   "$venv/bin/python" -m pip install -q --disable-pip-version-check "clang-tidy==$CLANG_TIDY_VERSION"
   touch "$venv/.complete"
+}
+
+# Files that differ from the merge base with origin/main, or from HEAD~1 where that is HEAD; one a line.
+changed_files() {
+  local base
+  base=$(git -C "$ROOT" merge-base HEAD origin/main 2>/dev/null || true)
+  [ -n "$base" ] && [ "$base" != "$(git -C "$ROOT" rev-parse HEAD)" ] || base=$(git -C "$ROOT" rev-parse -q --verify HEAD~1 || git hash-object -t tree /dev/null)
+  { git -C "$ROOT" diff --name-only --diff-filter=d "$base"; git -C "$ROOT" ls-files --others --exclude-standard; } | sort -u
 }
 
 # Configures when needed and builds the given targets; one line a step on a terminal.

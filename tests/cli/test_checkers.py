@@ -19,6 +19,7 @@ def tree(tmp_path):
     """A copy of what layers.py and tour.py read."""
     shutil.copytree(gp.ROOT / "src", tmp_path / "src")
     shutil.copytree(gp.ROOT / "cmake", tmp_path / "cmake")
+    shutil.copytree(gp.ROOT / "include", tmp_path / "include")
     for name in ("README.md", "CONTRIBUTING.md"):
         shutil.copy(gp.ROOT / name, tmp_path)
     return tmp_path
@@ -68,6 +69,61 @@ def test_test_list_finds_a_test_that_nothing_builds(tmp_path):
     done = run("test_list.py", build, tmp_path)
     assert done.returncode == 1
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["tests/unit/b_test.cpp", "tests/unit/test_d.py"]
+
+
+@pytest.fixture
+def plans(tmp_path):
+    """A copy of what traps.py and mutants.py read."""
+    shutil.copytree(gp.ROOT / "src", tmp_path / "src")
+    shutil.copytree(gp.ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("golden", "__pycache__"))
+    return tmp_path
+
+
+def replace_once(path, old, new):
+    text = path.read_text()
+    assert text.count(old) >= 1, old
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_the_plans_as_they_are_pass(plans):
+    for script, *more in (("traps.py",), ("mutants.py", "--check")):
+        done = run(script, plans, *more)
+        assert done.returncode == 0 and done.stdout == "", done.stdout
+
+
+@pytest.mark.parametrize("file, old, new, words", [
+    ("tests/TRAPS.md", "| 7 |", "| 70 |", "the rows are not 1 to 48"),
+    ("tests/TRAPS.md", "needs a GPU to show", "is hard to show", "trap 30: names no test and says neither"),
+    ("tests/unit/train/evaluate_test.cpp", "EverySampleOnceOnAnyNumberOfRanks", "EverySample", "trap 23: there is no test tests/unit/train/evaluate_test.cpp: Evaluate."),
+    ("tests/dist/test_gradients.py", "def test_dropout_differs_by_rank", "def test_dropout", "trap 26: there is no test tests/dist/test_gradients.py: test_dropout_differs"),
+    ("tests/unit/train/step_test.cpp", "TEST(Step, ClipsTheAveragedGradient)", "TEST(Step, Trap35Clips)", "trap 35: its row lacks tests/unit/train/step_test.cpp: Step.Trap35Clips"),
+])
+def test_traps_finds_a_plan_that_is_not_true(plans, file, old, new, words):
+    replace_once(plans / file, old, new)
+    done = run("traps.py", plans)
+    assert done.returncode == 1 and words in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("file, old, new, words", [
+    ("src/train/ema.cpp", "1 - decay_", "1.0 - decay_", "EMA decay swapped: src/train/ema.cpp has its text 0 times"),
+    ("src/train/evaluate.cpp", "parts_.model.eval();", "parts_.model.eval(); parts_.model.eval();", "evaluation in training mode: src/train/evaluate.cpp has its text 2 times"),
+    ("tests/mutants.toml", 'file = "src/train/ema.cpp"', 'file = "src/train/emma.cpp"', "EMA decay swapped: src/train/emma.cpp is not there"),
+    ("tests/mutants.toml", "to = '/*is_causal=*/false'", "to = '/*is_causal=*/true'", "the causal mask is off: changes nothing"),
+    ("tests/mutants.toml", 'name = "NaN improves"', 'name = "unscale skipped"', "unscale skipped: the name is there twice"),
+    ("tests/unit/train/ema_test.cpp", "EqualsTheClosedForm", "EqualsTheForm", "EMA decay swapped: there is no test tests/unit/train/ema_test.cpp: Ema.EqualsTheClosedForm"),
+])
+def test_mutants_finds_one_that_cannot_be_planted(plans, file, old, new, words):
+    replace_once(plans / file, old, new)
+    done = run("mutants.py", plans, "--check")
+    assert done.returncode == 1 and words in done.stdout, done.stdout
+
+
+def test_mutants_selects_by_name_and_file(plans):
+    by_file = run("mutants.py", plans, "--list", "--touched", "src/train/ema.cpp\nREADME.md").stdout
+    assert by_file == run("mutants.py", plans, "--list", "--only", "EMA decay swapped").stdout
+    assert [line for line in by_file.splitlines() if not line.startswith(" ")] == ["EMA decay swapped"]
+    assert run("mutants.py", plans, "--programs", "--touched", "README.md").stdout.strip() == ""
+    assert run("mutants.py", plans, "--list", "--only", "nonsense").returncode == 1
 
 
 @pytest.mark.parametrize("call, links", [("", True), ("void high(); void low() { high(); }", False)])
