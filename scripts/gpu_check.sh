@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
 # The checks that need a GPU, on a machine that has one but neither compiler nor network.
 #   ./scripts/gpu_check.sh bundle [OUT.tar.xz]   here: builds with the CUDA library, packs executables and the few shared objects (<= 60 MiB)
-#   gpu_check.sh run [--cpu]                     there, in the unpacked bundle: needs Python with torch 2.11 and an NVIDIA GPU; <= 6 minutes.
-#                                                JSON lines on stdout, one after each check. --cpu: the same on the CPU, to test this script.
+#   gpu_check.sh run [--cpu] [PART ...]          there, in the unpacked bundle: needs Python with torch 2.11 and an NVIDIA GPU.
+#                                                JSON lines on stdout, one after each check: what was cut off has its results so far.
+#                                                --cpu: the same on the CPU with small models, to test this script (<= 60 s).
+# Parts (all of them when none is named), each a command of its own where a machine is lent by the minute:
+#   training   what a run does on a GPU: NCCL, pinned loader, precisions, evaluation, resume, exit codes
+#   resnet50   speed with AMP on and off, channels_last on and off, against Python eager and torch.compile; <= 4 minutes; needs torchvision
+#   gpt2       GPT-2 124M, the same; <= 4 minutes
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -18,6 +23,7 @@ bundle() {
   trap 'rm -rf "$stage"' EXIT
   mkdir -p "$stage/gputrain/lib"
   cp "$BUILD/gputrain" "$BUILD/gputrain-worker" "$BUILD/libgputrain_cuda.so" "$HERE/gpu_check.sh" "$stage/gputrain/"
+  (cd "$ROOT" && cp --parents tests/gpu/gpu_engine.py tests/parity/reference_{gpt,models,unet}.py tests/support/order.py "$stage/gputrain/")
   strip "$stage/gputrain/gputrain" "$stage/gputrain/gputrain-worker" "$stage/gputrain/libgputrain_cuda.so"
   # Debian's shared objects that the other machine may lack; the C and C++ run time and everything of torch are its own.
   ldd "$BUILD/gputrain" "$BUILD/gputrain-worker" | awk '/=> \// {print $3}' | sort -u |
@@ -85,16 +91,16 @@ check_resume() {
     report resume no "$(cat "$WORK/cut.out")"
 }
 
-run() {
-  SECONDS=0
-  local cpu=no backend=nccl
-  [ "${1:-}" = --cpu ] && { cpu=yes; backend=gloo; export CUDA_VISIBLE_DEVICES=; }
-  local torch; torch=$(python3 -c 'import torch; assert torch.__version__.startswith("2.11."), torch.__version__; print(torch.__path__[0])') ||
-    { report torch no "Python with torch 2.11 is needed"; exit 1; }
-  LD_LIBRARY_PATH=$HERE/lib:$torch/lib:$(find "$torch/../nvidia" -name lib -type d 2>/dev/null | paste -sd:):${LD_LIBRARY_PATH:-}
-  export LD_LIBRARY_PATH GPUTRAIN_INTERNAL_GROUP_OF_ONE=1
-  WORK=$(mktemp -d)
-  trap 'rm -rf "$WORK"' EXIT
+# The checks of tests/gpu/gpu_engine.py, which prints their lines itself. A group of one would put NCCL between gputrain and its peers, who have none.
+check_speed() {
+  local options=()
+  [ "$cpu" = no ] || options=(--cpu)
+  mkdir "$WORK/$1"
+  env -u GPUTRAIN_INTERNAL_GROUP_OF_ONE python3 -W ignore "$HERE/tests/gpu/gpu_engine.py" "$1" --gputrain "$HERE/gputrain" --work "$WORK/$1" "${options[@]}" || failed=1
+  rm -rf "${WORK:?}/$1"
+}
+
+check_training() {
   python3 - "$WORK" <<'PY'
 import random, struct, sys
 rng = random.Random(0)
@@ -110,11 +116,13 @@ for name, n in (("train", 2048), ("val", 300)):
     open(f"{sys.argv[1]}/{name}-images", "wb").write(struct.pack(">IIII", 0x803, n, 28, 28) + pixels)
     open(f"{sys.argv[1]}/{name}-labels", "wb").write(struct.pack(">II", 0x801, n) + labels)
 PY
+  local model='{name: small_cnn}'
+  [ $cpu = no ] || model='{name: mlp, args: {in_features: 784, hidden: [32]}}'  # fp16 on a CPU takes 70 times as long as fp32
   cat >"$WORK/spec.yaml" <<YAML
 name: gpu-check
 output: $WORK/out
 launch: {nproc_per_node: 1, backend: $backend}
-model: {name: small_cnn}
+model: $model
 data:
   train: {format: idx, images: $WORK/train-images, labels: $WORK/train-labels}
   val: {format: idx, images: $WORK/val-images, labels: $WORK/val-labels}
@@ -136,11 +144,37 @@ YAML
   local code=0
   "$HERE/gputrain" launch "$WORK/spec.yaml" --dry-run --set launch.nproc_per_node=64 --set launch.backend=nccl --set train.micro_batch=auto >"$WORK/many.out" 2>&1 || code=$?
   report "more ranks than GPUs is exit 69" "$([ $code -eq 69 ] && echo yes || echo no)" "exit $code: $(head -n 3 "$WORK/many.out")"
+}
+
+cpu=no backend=nccl
+run() {
+  SECONDS=0
+  [ "${1:-}" = --cpu ] && { shift; cpu=yes; backend=gloo; export CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1; }
+  local torch part
+  torch=$(python3 -c 'import torch; assert torch.__version__.startswith("2.11."), torch.__version__; print(torch.__path__[0])') ||
+    { report torch no "Python with torch 2.11 is needed"; exit 1; }
+  LD_LIBRARY_PATH=$HERE/lib:$torch/lib:$(find "$torch/../nvidia" -name lib -type d 2>/dev/null | paste -sd:):${LD_LIBRARY_PATH:-}
+  export LD_LIBRARY_PATH GPUTRAIN_INTERNAL_GROUP_OF_ONE=1
+  WORK=$(mktemp -d)
+  trap 'rm -rf "$WORK"' EXIT
+  [ $# -gt 0 ] || set -- training resnet50 gpt2
+  for part in "$@"; do
+    case $part in
+      training) check_training ;;
+      resnet50 | gpt2) check_speed "$part" ;;
+      *) usage ;;
+    esac
+  done
   exit $failed
+}
+
+usage() {
+  echo "usage: gpu_check.sh bundle [OUT.tar.xz] | run [--cpu] [training] [resnet50] [gpt2]" >&2
+  exit 2
 }
 
 case "${1:-}" in
   bundle) shift; bundle "$@" ;;
   run) shift; run "$@" ;;
-  *) echo "usage: gpu_check.sh bundle [OUT.tar.xz] | run [--cpu]" >&2; exit 2 ;;
+  *) usage ;;
 esac

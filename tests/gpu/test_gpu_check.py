@@ -20,4 +20,12 @@ def test_bundle_and_run_on_the_cpu(tmp_path):
     checks = [json.loads(line) for line in done.stdout.splitlines()]
     print(done.stdout)
     assert done.returncode == 0 and all(check["ok"] for check in checks), done.stdout + done.stderr
-    assert len(checks) == 6
+    names = [check["check"] for check in checks]
+    assert len(names) == len(set(names)) == 6 + 10 + 6  # training; ResNet with two layouts; GPT
+    for side in ("gputrain", "Python eager", "torch.compile"):
+        for amp in ("AMP bf16", "AMP off"):
+            assert sum(side in name and amp in name for name in names) == (2 if side == "torch.compile" else 3), names
+    # On a CPU the twins' losses are the same bits.
+    losses = {check["check"]: check.get("losses") for check in checks}
+    eager = [name for name in names if "Python eager" in name]
+    assert all(losses[name] and losses[name] == losses[name.replace("Python eager", "gputrain")] for name in eager), losses
