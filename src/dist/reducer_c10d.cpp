@@ -99,7 +99,10 @@ class C10dReducer : public GradReducer {
     } catch (const c10::Error& error) {
       reason = unreached_parameters(error.what_without_backtrace());
     }
-    throw Error(ErrorKind::kInternal, reason, "", "every trainable parameter must take part in the loss of every step");
+    throw Error(
+        ErrorKind::kSpec, reason, "model",
+        "every trained parameter must take part in the loss of every step on every rank: change the model, or name "
+        "them in model.freeze");
   }
 
   // c10d's message ends in "... did not receive grad for rank 1: 4 5" and a list of names in its debug mode only.

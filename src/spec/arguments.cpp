@@ -203,6 +203,7 @@ Json SpecBuilder::read_scales(const Node& node, const std::string& key) {
   ValueRule rule;
   rule.kind = ValueRule::Kind::kFloat;
   rule.least = 0;
+  rule.above = true;  // what is not to be trained is frozen
   for (const auto& member : node.members) {
     auto reading = read_value(member.value, rule);
     if (auto* problem = std::get_if<Problem>(&reading)) {

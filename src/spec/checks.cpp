@@ -158,6 +158,13 @@ void check_profile(const Reader& reader, std::vector<Problem>* problems) {
   if (first > last) {
     problems->push_back({{}, "log.profile", "the first step comes after the last", "as in [10, 12]"});
   }
+  constexpr int64_t kMost = 200;  // a trace has some 100 KB a step, and is written within a stop's grace
+  if (last - first >= kMost) {
+    problems->push_back({{},
+                         "log.profile",
+                         "traces at most " + std::to_string(kMost) + " steps, got " + std::to_string(last - first + 1),
+                         "choose a few steps after the first ones"});
+  }
   const auto limit = reader.integer("train.max_steps");
   if (limit && first > *limit) {
     problems->push_back(

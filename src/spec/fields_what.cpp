@@ -186,6 +186,7 @@ FieldRows loss_rows() {
        .on_resume = may_change,
        .words = {"default"},
        .least = 0,
+       .most = 1e30,
        .advanced = true},
       {.key = "loss.distance",
        .type = Type::kChoice,

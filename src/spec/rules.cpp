@@ -222,7 +222,10 @@ Reading read_text(const Node& node, const ValueRule& rule) {
 
 Reading read_list(const Node& node, const ValueRule& rule) {
   if (node.kind != Node::Kind::kList)
-    return unexpected(node, rule, node.kind == Node::Kind::kScalar ? "as in [1, 2]" : "");
+    return unexpected(node, rule,
+                      node.kind != Node::Kind::kScalar ? ""
+                      : rule.kind == Kind::kTextList   ? "as in [fc1.*]"
+                                                       : "as in [1, 2]");
   if (rule.length > 0 ? node.items.size() != static_cast<size_t>(rule.length)
                       : node.items.empty() && !rule.may_be_empty) {
     return Problem{node.mark, "",

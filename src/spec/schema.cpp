@@ -190,6 +190,7 @@ Json field_schema(const Field& field) {
     ValueRule scale;
     scale.kind = ValueRule::Kind::kFloat;
     scale.least = 0;
+    scale.above = true;
     schema = {{"type", "object"}, {"additionalProperties", value_schema(scale)}};
   } else {
     schema = value_schema(rule_of(field));

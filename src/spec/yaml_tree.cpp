@@ -182,6 +182,8 @@ constexpr Wording kWordings[] = {
     {"end of sequence flow not found", "a [ without its ]", ""},
     {"illegal map value", "a \":\" that does not belong here", "check the indentation, and the space after each colon"},
     {"bad file", "nested too deeply", ""},
+    {"the referenced anchor is not defined", "an alias (*name) of something that has no name here",
+     "quote a pattern that begins with a star: \"*.bias\""},
 };
 
 Problem yaml_problem(const YAML::Exception& error, const std::vector<std::string>& lines, int source) {

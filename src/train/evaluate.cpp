@@ -81,10 +81,13 @@ void Evaluator::add(const Batch& batch, at::Tensor& sums) {
   at::Tensor inputs = batch.inputs.to(options_.device);
   if (options_.channels_last) inputs = with_channels_last(inputs);
   const at::Tensor targets = batch.targets.to(options_.device);
-  const AutocastScope autocast(options_.precision, options_.device.type());
-  const at::Tensor outputs = parts_.model.forward(inputs);
-  parts_.objective.check(outputs, batch.targets, batch.ids);
-  sums += parts_.objective.sums(outputs, targets);
+  const auto samples = [&] { return "sample " + std::to_string(batch.ids.front()) + " and those after it"; };
+  of_the_model(samples, [&] {
+    const AutocastScope autocast(options_.precision, options_.device.type());
+    const at::Tensor outputs = parts_.model.forward(inputs);
+    parts_.objective.check(outputs, batch.targets, batch.ids);
+    sums += parts_.objective.sums(outputs, targets);
+  });
 }
 
 bool Evaluator::stop_agreed() {

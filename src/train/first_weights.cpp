@@ -218,7 +218,7 @@ void check_shared(const Matching& matching, const std::map<std::string, at::Tens
   for (const Matching::Pair& pair : matching.pairs) {
     const at::Tensor& first = values.at(pair.sources[0]);
     for (const std::string& other : pair.sources) {
-      if (at::equal(first, values.at(other).to(first.scalar_type()))) continue;
+      if (other == pair.sources[0] || at::equal(first, values.at(other).to(first.scalar_type()))) continue;
       throw Error(ErrorKind::kData,
                   printable(pair.sources[0]) + " and " + printable(other) +
                       " differ in the file, and are one shared tensor in the model",

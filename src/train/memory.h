@@ -3,6 +3,8 @@
 #include <exception>
 #include <string>
 
+#include <c10/util/Exception.h>
+
 #include "util/error.h"
 
 namespace gputrain {
@@ -13,6 +15,20 @@ bool is_out_of_memory(const std::exception& error);
 // Error(kOutOfMemory): "no memory left for <what>: <the library's own line>".
 Error out_of_memory(const std::exception& error, const std::string& what, const std::string& where,
                     const std::string& hint);
+
+// Runs `body`, a forward pass and its loss on what `what()` names: a failure of the model's own code is an Error(kSpec)
+// with the library's line, not a fault of this program. Out of memory and Errors pass.
+template <typename What, typename Body>
+auto of_the_model(What what, Body body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const c10::Error& error) {
+    if (is_out_of_memory(error)) throw;
+    const std::string text = error.what_without_backtrace();
+    throw Error(ErrorKind::kSpec, "the model fails on " + what() + ": " + text.substr(0, text.find('\n')), "model",
+                "look at these samples, and at the model's code");
+  }
+}
 
 // Runs `body`, whose passes of `micro_batch` samples on `rank` take the memory that can be saved.
 template <typename Body>

@@ -138,6 +138,9 @@ at::Tensor check_model_takes(Model& model, const std::vector<int64_t>& shape, co
                              const std::string& role) {
   try {
     return output_for_one_sample(model, shape, options);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kData) throw;
+    throw Error(ErrorKind::kSpec, error.message, "model", error.hint);  // no sample is at fault, all are so
   } catch (const c10::Error& error) {
     if (is_out_of_memory(error)) throw;
     std::vector<std::string> dims;

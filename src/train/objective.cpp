@@ -13,6 +13,12 @@ std::unique_ptr<Objective> make_objective(const RunPlan& plan, int64_t output_cl
   const ClassCount classes{output_classes, plan.model.classes().has_value()};
   switch (plan.task) {
     case Task::kClassification:
+      if (plan.top_k >= classes.count) {
+        throw Error(ErrorKind::kSpec,
+                    "the label is always among the " + std::to_string(plan.top_k) + " largest of " +
+                        std::to_string(classes.count) + " classes",
+                    "evaluate.top_k", "use a smaller top_k, or leave it out");
+      }
       return make_classification(plan.loss, plan.top_k, classes);
     case Task::kLanguageModel:
       return make_language_model(plan.loss, classes);

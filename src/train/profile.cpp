@@ -95,10 +95,14 @@ void Profile::stop() {
 // The profiler opens the file itself, and says nothing when it cannot.
 void Profile::write() {
   const auto result = profiler::disableProfiler();
-  const std::string unfinished = options_.path + ".tmp";
+  const std::string unfinished = options_.path + ".tmp";  // the profiler itself writes UNFINISHED.tmp first
   fs_.make_directories(std::filesystem::path(options_.path).parent_path().string());
   result->save(unfinished);
-  if (!is_whole(fs_, unfinished)) throw Error(ErrorKind::kOutput, "cannot write it", options_.path);
+  if (!is_whole(fs_, unfinished)) {
+    for (const std::string& left : {unfinished, unfinished + ".tmp"})
+      fs_.remove_all(left);  // room for what matters more
+    throw Error(ErrorKind::kOutput, "cannot write it", options_.path);
+  }
   fs_.rename(unfinished, options_.path);
 }
 

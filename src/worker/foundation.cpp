@@ -4,6 +4,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "data/target_transform.h"
 #include "data/transforms.h"
 #include "dist/agreement.h"
 #include "spec/shares.h"
@@ -95,9 +96,10 @@ void check_samples_fit(Foundation& base) {
       const int64_t classes = classes_of_output(plan.task, output.sizes());
       base.objective = make_objective(plan, plan.model.classes().value_or(classes));
     }
+    const SampleSpec of_target = TargetTransform(source, *pipeline, options.float_type).output();
     std::vector<int64_t> target{1};
-    for (const int64_t dim : source.target_shape()) target.push_back(dim);
-    base.objective->check(output, at::zeros(target, source.target_type()), {0});
+    target.insert(target.end(), of_target.shape.begin(), of_target.shape.end());
+    base.objective->check(output, at::zeros(target, of_target.type), {0});
   };
   if (base.assign.resume.mode != "eval") check(*base.train, plan.data.train_transforms, "data.train");
   if (base.val) check(*base.val, plan.data.val_transforms, "data.val");

@@ -8,6 +8,7 @@
 #include "train/batch_norm.h"
 #include "train/exactness.h"
 #include "train/first_weights.h"
+#include "train/model_file.h"
 #include "train/parameter_groups.h"
 #include "train/precision.h"
 #include "util/error.h"
@@ -28,6 +29,8 @@ Training::Training(Foundation base, const Parts& parts, const TraceOptions& trac
   stamp_.best_of = measured(base_.plan.checkpoint.keep_best);
   stamp_.stop_of = measured(base_.plan.early_stopping.metric);
   stamp_.exactness = exactness_of(base_.plan, base_.assign.threads, base_.device_name);
+  if (const std::string mark = model_file_mark(real_file_system(), base_.plan.model); !mark.empty())
+    stamp_.exactness["model_file"] = mark;
   load_state();
   if (state_.counters.step < total_steps_) check_micro_batches();
   make_runner(trace);
@@ -35,6 +38,19 @@ Training::Training(Foundation base, const Parts& parts, const TraceOptions& trac
   saver_ = std::make_unique<Saver>(saver, checkpoint_options());
   insight_ = std::make_unique<Insight>(base_, parts_.marker, parts_.records);
 }
+
+namespace {
+
+void check_mixable(const MixPlan& plan, const SampleSpec& sample) {
+  const auto refuse = [&](const std::string& key, const std::string& wanted) {
+    throw Error(ErrorKind::kSpec, key + " mixes " + wanted + ", but a sample is " + describe(sample), key,
+                "leave it out");
+  };
+  if (plan.mixup > 0 && !at::isFloatingType(sample.type)) refuse("data.mixup", "floats");
+  if (plan.cutmix > 0 && sample.shape.size() < 3) refuse("data.cutmix", "images [channels, height, width]");
+}
+
+}  // namespace
 
 // What a best value is the best of.
 Json Training::measured(const std::string& metric) const {
@@ -46,6 +62,7 @@ Json Training::measured(const std::string& metric) const {
 void Training::check_micro_batches() const {
   const SampleSpec raw{base_.train->sample_shape(), base_.train->sample_type()};
   const auto pipeline = make_pipeline(base_.plan.data.train_transforms, raw, {});
+  check_mixable(base_.plan.mix, pipeline->output());
   check_batch_norm(base_.plan, *base_.model,
                    {.samples = base_.train->size(),
                     .total_steps = total_steps_,
@@ -151,6 +168,11 @@ std::vector<std::string> Training::notices() const {
       notices.push_back("the checkpoint has no moving average of the weights: it starts from the weights");
     if (!state_.ema && resumed_.saved->has_ema)
       notices.push_back("the checkpoint's moving average of the weights is left out: train.ema_decay is none");
+  }
+  const std::vector<int64_t>& profile = base_.plan.profile;
+  if (!profile.empty() && (profile.front() > total_steps_ || profile.back() <= state_.counters.step)) {
+    notices.push_back("log.profile: this launch runs steps " + std::to_string(state_.counters.step + 1) + " to " +
+                      std::to_string(total_steps_) + ", none of which is to be traced");
   }
   if (base_.train->size() < base_.plan.train.global_batch) {
     notices.push_back("the training set has " + plural(base_.train->size(), "sample") + ", fewer than global_batch " +

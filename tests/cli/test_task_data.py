@@ -105,3 +105,32 @@ def test_class_labels_of_idx_are_no_values(tmp_path):
     spec = write_spec(tmp_path, "regression", MLP, train)
     refused_before_output(tmp_path, spec, 64, "data.train.format", "idx is for classification",
                           args=["--set", "data.transforms.train=[to_tensor]"])
+
+
+# ---- what must train ---------------------------------------------------------------------------------------------------
+
+def images_and_masks(folder, samples=8, size=16):
+    pixels = [(i * 37) % 256 for i in range(samples * size * size)]
+    return raw(folder, ("B", pixels, [1, size, size], "uint8"), ("B", [p % 3 for p in pixels], [size, size], "uint8"))
+
+
+@pytest.mark.parametrize("transforms", ["{train: [{random_crop: {size: 8}}, to_tensor]}", "{train: [random_horizontal_flip, to_tensor]}"])
+def test_a_mask_is_cropped_with_its_image(tmp_path, transforms):
+    data = images_and_masks(tmp_path)
+    spec = write_spec(tmp_path, "segmentation", UNET, data + f"\n  transforms: {transforms}")
+    job = gp.launch(spec)
+    assert job.code == 0, job.err
+    assert [record["step"] for record in gp.events(tmp_path / "out", "step")] == [1, 2]
+
+
+def test_a_trace_of_too_many_steps_is_refused(tmp_path):
+    data = raw(tmp_path, ("f", [0.5] * 64, [4], "float32"), ("q", [0, 1] * 8, [], "int64"))
+    spec = write_spec(tmp_path, "classification", MLP, data, "log: {profile: [1, 1000]}").read_text().replace("max_steps: 2", "max_steps: 2000")
+    refused_before_output(tmp_path, gp.write_spec(tmp_path / "spec.yaml", spec), 64, "log.profile", "at most 200 steps")
+
+
+def test_a_trace_that_no_step_reaches_is_told(tmp_path):
+    data = raw(tmp_path, ("f", [0.5] * 64, [4], "float32"), ("q", [0, 1] * 8, [], "int64"))
+    spec = write_spec(tmp_path, "classification", MLP, data, "log: {profile: [50, 60]}").read_text().replace("max_steps: 2", "epochs: 1")
+    job = gp.launch(gp.write_spec(tmp_path / "spec.yaml", spec))
+    assert job.code == 0 and "log.profile: this launch runs steps 1 to 4, none of which is to be traced" in job.err, job.err

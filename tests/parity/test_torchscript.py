@@ -249,3 +249,65 @@ def test_hosts_with_other_files_are_refused(tmp_path):
     assert job.code == 65, job.err
     assert job.err.count("gputrain: error:") == 1 and "m.pt differs between the ranks: rank 1 has `" in job.err and "copy the same file to every host" in job.err, job.err
     assert gp.tree(tmp_path / "out") is None
+
+
+class Picky(torch.nn.Module):
+    """Fails on what only a step sees: more than two samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        if x.size(0) > 2:
+            raise ValueError("no way")
+        return self.head(x)
+
+
+class Words(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = torch.nn.Embedding(16, 4), torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(self.table(x).mean(1))
+
+
+def small_spec(folder, module, more="", dtype="float32", train="max_steps: 2, global_batch: 8", top=""):
+    torch.jit.script(module).save(str(folder / "m.pt"))
+    values = torch.arange(8 * 4) % 16
+    (folder / "x.bin").write_bytes(values.to(getattr(torch, dtype)).numpy().tobytes())
+    (folder / "y.bin").write_bytes((torch.arange(8) % 3).numpy().tobytes())
+    data = (f"{{format: raw, inputs: {{path: {folder}/x.bin, shape: [4], dtype: {dtype}}}, "
+            f"targets: {{path: {folder}/y.bin, shape: [], dtype: int64}}}}")
+    return gp.write_spec(folder / "spec.yaml", f"""\
+name: small
+output: {folder}/out
+launch: {{nproc_per_node: 1, omp_threads: 1, max_restarts: 0}}
+model: {{torchscript: {folder}/m.pt}}
+data: {{train: {data}, val: {data}{more}}}
+train: {{{train}}}
+optimizer: {{name: adamw, lr: 1e-2}}
+{top}
+""")
+
+
+def test_a_model_that_fails_in_a_step_is_not_our_fault_and_its_samples_are_named(tmp_path):
+    job = gp.launch(small_spec(tmp_path, Picky()))
+    assert job.code == 64 and "the model fails on step 1, samples" in job.err and "no way" in job.err, job.err
+    assert "frame #" not in job.err and "Traceback" not in job.err, job.err
+
+
+def test_mixing_of_words_and_a_top_k_of_all_classes_are_refused_before_training(tmp_path):
+    job = gp.launch(small_spec(tmp_path, Words(), ", mixup: 0.3", dtype="int64"))
+    assert job.code == 64 and "data.mixup mixes floats" in job.err and not (tmp_path / "out/events.jsonl").exists(), job.err
+    job = gp.launch(small_spec(tmp_path, Words(), dtype="int64", top="evaluate: {top_k: 3}"))
+    assert job.code == 64 and "always among the 3 largest of 3 classes" in job.err, job.err
+    assert gp.launch(small_spec(tmp_path, Words(), dtype="int64", top="evaluate: {top_k: 2}")).code == 0
+
+
+def test_another_file_of_the_same_shapes_is_told_when_a_run_continues(tmp_path):
+    assert gp.launch(small_spec(tmp_path, torch.nn.Sequential(torch.nn.Linear(4, 3)))).code == 0
+    spec = small_spec(tmp_path, torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()), train="max_steps: 4, global_batch: 8")
+    job = gp.launch(spec)
+    assert job.code == 0 and "model_file" in job.err, job.err

@@ -3,17 +3,24 @@
 namespace gputrain {
 namespace {
 
+constexpr double kLargest = 1e30;  // far from the end of float
+
 CatalogArg lr() {
   return {.name = "lr",
           .type = ArgType::kFloat,
           .least = 0,
+          .most = kLargest,
           .above = true,
           .help = "Learning rate at schedule factor 1. Not scaled by the number of ranks: global_batch decides."};
 }
 
 CatalogArg weight_decay(double fallback, std::string help) {
-  return {
-      .name = "weight_decay", .type = ArgType::kFloat, .fallback = Json(fallback), .least = 0, .help = std::move(help)};
+  return {.name = "weight_decay",
+          .type = ArgType::kFloat,
+          .fallback = Json(fallback),
+          .least = 0,
+          .most = kLargest,
+          .help = std::move(help)};
 }
 
 CatalogArg betas(double first, double second, std::string help) {

@@ -195,7 +195,7 @@ TEST(Reducer, AParameterWithoutAGradientIsNamed) {
       backward(model.summed_loss(model.samples(2)));
       ADD_FAILURE();
     } catch (const Error& error) {
-      EXPECT_EQ(error.kind, ErrorKind::kInternal);
+      EXPECT_EQ(error.kind, ErrorKind::kSpec);
       EXPECT_THAT(error.message, HasSubstr("orphan.weight"));
       EXPECT_THAT(error.message, ::testing::Not(HasSubstr("head")));
     }

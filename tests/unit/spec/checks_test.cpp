@@ -253,7 +253,7 @@ TEST(Checks, MixingNeedsImagesAndCompany) {
 TEST(Checks, RulesOfParameters) {
   EXPECT_THAT(problems_with({"optimizer.lr_scales=[1]"}), ElementsAre(HasSubstr("expected {PATTERN: number, ...}")));
   EXPECT_THAT(problems_with({"optimizer.lr_scales={fc1.*: -1}"}),
-              ElementsAre(HasSubstr("optimizer.lr_scales.fc1.*: expected a number of at least 0")));
+              ElementsAre(HasSubstr("optimizer.lr_scales.fc1.*: expected a number above 0")));
   const Spec spec =
       parse_with({"optimizer.lr_scales={\"*.bias\": 2, fc1.*: 0.5}", "optimizer.decay_norm_and_bias=false"});
   const RunPlan plan = resolve(spec, {}, nullptr);
