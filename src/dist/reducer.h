@@ -51,7 +51,7 @@ struct ReducerOptions {
 // undefined ones the first step would divide differently at W = 3). A rebuild replaces the gradient tensors: read
 // grad() anew each step. Divides each rank's gradient by W, then sums (c10d's order). Backward throws the libraries'
 // own exceptions when a peer is lost: run it in run_collective (dist/collective_error.h). c10d's
-// finish() throws Error(kInternal) naming parameters that got no gradient.
+// finish() throws Error(kSpec) naming parameters that got no gradient.
 std::unique_ptr<GradReducer> make_reducer(std::shared_ptr<Comm> comm, std::vector<at::Tensor> parameters,
                                           const std::vector<std::string>& names, const ReducerOptions& options);
 

@@ -20,6 +20,7 @@ const double* Metrics::find(const std::string& name) const {
 double Metrics::at(const std::string& name) const {
   if (const double* value = find(name)) return *value;
   std::vector<std::string> names;
+  names.reserve(values.size());
   for (const auto& [known, value] : values) names.push_back(known);
   throw Error(ErrorKind::kSpec, "the metric " + printable(name) + " is not measured here", "",
               "measured are " + join_words(names));

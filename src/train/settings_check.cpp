@@ -51,7 +51,7 @@ std::vector<std::string> numeric_settings(const RunPlan& plan) {
           setting("flash attention", context.userEnabledFlashSDP()),
           setting("memory-efficient attention", context.userEnabledMemEfficientSDP()),
           setting("cuDNN attention", context.userEnabledCuDNNSDP()),
-          "LibTorch " TORCH_VERSION};
+          std::string("LibTorch ") + TORCH_VERSION};
 }
 
 std::vector<std::string> numeric_environment(const std::string& device) {
