@@ -102,16 +102,16 @@ at::Tensor StepRunner::micro_batch_loss(const Batch& batch) {
   const auto step = static_cast<uint64_t>(parts_.state.counters.step + 1);
   const Mixed mixed = mix(options_.mix, derive_seed(RandomDomain::kMixing, options_.seed, step, 0), inputs, targets);
   const at::Tensor taken = options_.channels_last ? with_channels_last(mixed.inputs) : mixed.inputs;
-  return of_the_model([&] { return place() + ", samples " + describe_ids({batch}); },
-                      [&] {
-                        const AutocastScope autocast(options_.precision, options_.device.type());
-                        const at::Tensor outputs = parts_.state.model->forward(taken);
-                        parts_.objective.check(outputs, batch.targets, batch.ids);
-                        const at::Tensor loss = parts_.objective.loss_sum(outputs, targets);
-                        if (!mixed.others.defined()) return loss;
-                        return loss * mixed.share +
-                               parts_.objective.loss_sum(outputs, mixed.others) * (1 - mixed.share);
-                      });
+  const auto samples = [&] { return place() + ", samples " + describe_ids({batch}); };
+  return of_the_model(samples, [&] {
+    const AutocastScope autocast(options_.precision, options_.device.type());
+    const at::Tensor outputs = parts_.state.model->forward(taken);
+    parts_.objective.check(outputs, batch.targets, batch.ids);
+    const at::Tensor loss = parts_.objective.loss_sum(outputs, targets);
+    if (!mixed.others.defined()) return loss;
+    const at::Tensor other = parts_.objective.loss_sum(outputs, mixed.others);
+    return loss * mixed.share + other * (1 - mixed.share);
+  });
 }
 
 std::function<Agreement()> StepRunner::start_vote() {
