@@ -243,6 +243,10 @@ void ControllerRun::finish(Outcome outcome) {
     } catch (const std::exception& problem) {
       const auto* typed = dynamic_cast<const Error*>(&problem);
       const Error error = typed ? *typed : Error(ErrorKind::kInternal, problem.what(), "controller");
+      // A disk that is full says so at every file: once is enough.
+      const auto ended_by = [&](ErrorKind kind) { return outcome_->exit_code == static_cast<int>(exit_code(kind)); };
+      if (error.kind == ErrorKind::kOutput && (ended_by(ErrorKind::kOutput) || ended_by(ErrorKind::kCheckpoint)))
+        return;
       outcome_->summary += "gputrain: error: " + error.render() + "\n";
       if (outcome_->exit_code == 0) outcome_ = outcome_of(error, context());
     }
