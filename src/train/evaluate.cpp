@@ -4,43 +4,17 @@
 
 #include <ATen/ATen.h>
 
+#include "train/as_it_was.h"
 #include "train/memory.h"
 #include "train/precision.h"
 #include "util/error.h"
 
 namespace gputrain {
-namespace {
-
-// Training goes on as if the evaluation had not been.
-class TrainingUntouched {
- public:
-  TrainingUntouched(Model& model, at::Device device)
-      : model_(model), generator_(at::globalContext().defaultGenerator(device)), was_training_(model.is_training()) {
-    std::lock_guard<std::mutex> lock(generator_.mutex());
-    random_state_ = generator_.get_state();
-  }
-  ~TrainingUntouched() {
-    model_.train(was_training_);
-    std::lock_guard<std::mutex> lock(generator_.mutex());
-    generator_.set_state(random_state_);
-  }
-  TrainingUntouched(const TrainingUntouched&) = delete;
-  TrainingUntouched& operator=(const TrainingUntouched&) = delete;
-
- private:
-  Model& model_;
-  at::Generator generator_;
-  at::Tensor random_state_;
-  bool was_training_;
-};
-
-}  // namespace
-
 Evaluator::Evaluator(const Parts& parts, EvaluateOptions options) : parts_(parts), options_(std::move(options)) {}
 
 std::optional<Metrics> Evaluator::run(int64_t step) {
   parts_.marker.enter(Phase::kEvaluation, step);
-  const TrainingUntouched untouched(parts_.model, options_.device);
+  const AsItWas kept(parts_.model, options_.device, AsItWas::Buffers::kLeft);
   const at::NoGradGuard no_grad;
   parts_.model.eval();
   const std::string where = "evaluation of step " + std::to_string(step);

@@ -16,6 +16,9 @@ bool is_out_of_memory(const std::exception& error);
 Error out_of_memory(const std::exception& error, const std::string& what, const std::string& where,
                     const std::string& hint);
 
+// What the library says, without the lines about its own insides.
+std::string first_line(const c10::Error& error);
+
 // Runs `body`, a forward pass and its loss on what `what()` names: a failure of the model's own code is an Error(kSpec)
 // with the library's line, not a fault of this program. Out of memory and Errors pass.
 template <typename What, typename Body>
@@ -24,8 +27,7 @@ auto of_the_model(What what, Body body) -> decltype(body()) {
     return body();
   } catch (const c10::Error& error) {
     if (is_out_of_memory(error)) throw;
-    const std::string text = error.what_without_backtrace();
-    throw Error(ErrorKind::kSpec, "the model fails on " + what() + ": " + text.substr(0, text.find('\n')), "model",
+    throw Error(ErrorKind::kSpec, "the model fails on " + what() + ": " + first_line(error), "model",
                 "look at these samples, and at the model's code");
   }
 }

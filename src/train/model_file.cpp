@@ -13,11 +13,11 @@ std::string model_file_mark(FileSystem& fs, const ModelPlan& plan) {
   return path.empty() ? "" : std::to_string(fs.size(path)) + " bytes, XXH3 " + xxh3_of_file(fs, path);
 }
 
-void check_same_model_file(Comm& control, FileSystem& fs, const ModelPlan& plan) {
+void check_same_model_file(Comm& control, const std::string& mark, const ModelPlan& plan) {
+  if (mark.empty() || control.world_size() == 1) return;
   const bool script = !plan.torchscript.empty();
   const std::string& path = script ? plan.torchscript : plan.plugin;
-  if (path.empty() || control.world_size() == 1) return;
-  const std::string difference = first_disagreement(control, {model_file_mark(fs, plan)});
+  const std::string difference = first_disagreement(control, {mark});
   if (difference.empty()) return;
   throw Error(ErrorKind::kData, path + " differs between the ranks: " + difference,
               script ? "model.torchscript" : "model.plugin", "copy the same file to every host");

@@ -1,11 +1,11 @@
 #include "train/model_input.h"
 
-#include <mutex>
 #include <utility>
 
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
+#include "train/as_it_was.h"
 #include "train/memory.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -13,40 +13,6 @@
 namespace gputrain {
 
 namespace {
-
-// What a pass changes of a model and its process beside gradients: running means, which a pass in training moves (and
-// any pass of a module that was traced in training mode), the mode, and the random numbers that dropout draws. Put back
-// at the end of its life.
-class AsItWas {
- public:
-  AsItWas(Model& model, at::Device device) : model_(model), was_training_(model.is_training()) {
-    for (const auto& [name, buffer] : named_buffers_of(model)) buffers_.emplace_back(buffer, buffer.clone());
-    keep(at::globalContext().defaultGenerator(at::kCPU));
-    if (device != at::kCPU) keep(at::globalContext().defaultGenerator(device));
-  }
-  ~AsItWas() {
-    const at::NoGradGuard no_grad;
-    model_.train(was_training_);
-    for (auto& [buffer, value] : buffers_) buffer.copy_(value);
-    for (auto& [generator, state] : generators_) {
-      const std::lock_guard lock(generator.mutex());
-      generator.set_state(state);
-    }
-  }
-  AsItWas(const AsItWas&) = delete;
-  AsItWas& operator=(const AsItWas&) = delete;
-
- private:
-  void keep(at::Generator generator) {
-    const std::lock_guard lock(generator.mutex());
-    generators_.emplace_back(generator, generator.get_state());
-  }
-
-  Model& model_;
-  bool was_training_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
-  std::vector<std::pair<at::Generator, at::Tensor>> generators_;
-};
 
 at::Tensor zeros(int64_t samples, const std::vector<int64_t>& shape, const at::TensorOptions& options) {
   std::vector<int64_t> batch{samples};
@@ -57,14 +23,14 @@ at::Tensor zeros(int64_t samples, const std::vector<int64_t>& shape, const at::T
 at::Tensor forward_zeros(Model& model, const std::vector<int64_t>& shape, const at::TensorOptions& options,
                          bool training) {
   const at::NoGradGuard no_grad;
-  const AsItWas kept(model, options.device());
+  const AsItWas kept(model, options.device(), AsItWas::Buffers::kPutBack);
   model.train(training);
   return model.forward(zeros(1, shape, options));
 }
 
 // Leaves every parameter's gradient undefined.
 std::vector<std::string> unreached_by_backward(Model& model, const at::Tensor& inputs) {
-  const AsItWas kept(model, inputs.device());
+  const AsItWas kept(model, inputs.device(), AsItWas::Buffers::kPutBack);
   model.train();
   const auto parameters = named_parameters_of(model);
   const auto clear = [&] {
@@ -84,11 +50,6 @@ std::vector<std::string> unreached_by_backward(Model& model, const at::Tensor& i
   }
   clear();
   return unreached;
-}
-
-std::string first_line(const c10::Error& error) {
-  const std::string text = error.what_without_backtrace();
-  return text.substr(0, text.find('\n'));
 }
 
 }  // namespace

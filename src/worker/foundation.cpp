@@ -138,7 +138,8 @@ Foundation lay_foundation(const Assign& assign, const FoundationOptions& options
   base.comms = connect(base, options.group_of_one);
   base.vote = std::make_unique<Vote>(base.comms.control);
   check_same_data(base);
-  check_same_model_file(*base.comms.control, real_file_system(), base.plan.model);
+  base.model_file = model_file_mark(real_file_system(), base.plan.model);
+  check_same_model_file(*base.comms.control, base.model_file, base.plan.model);
   std::vector<std::string> settings = numeric_settings(base.plan);
   settings.insert(settings.end(), options.variables.begin(), options.variables.end());
   const std::string mixed = check_same_arithmetic(*base.comms.control, settings, numeric_environment(base.device_name));

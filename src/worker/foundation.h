@@ -22,6 +22,7 @@ struct Foundation {
   std::string device_name = "cpu";
   std::unique_ptr<Source> train, val;  // val may be null
   std::shared_ptr<Model> model;        // on the device
+  std::string model_file;              // see model_file_mark()
   std::unique_ptr<Objective> objective;
   Comms comms;
   std::unique_ptr<Vote> vote;

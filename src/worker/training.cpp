@@ -8,7 +8,6 @@
 #include "train/batch_norm.h"
 #include "train/exactness.h"
 #include "train/first_weights.h"
-#include "train/model_file.h"
 #include "train/parameter_groups.h"
 #include "train/precision.h"
 #include "util/error.h"
@@ -29,8 +28,7 @@ Training::Training(Foundation base, const Parts& parts, const TraceOptions& trac
   stamp_.best_of = measured(base_.plan.checkpoint.keep_best);
   stamp_.stop_of = measured(base_.plan.early_stopping.metric);
   stamp_.exactness = exactness_of(base_.plan, base_.assign.threads, base_.device_name);
-  if (const std::string mark = model_file_mark(real_file_system(), base_.plan.model); !mark.empty())
-    stamp_.exactness["model_file"] = mark;
+  if (!base_.model_file.empty()) stamp_.exactness["model_file"] = base_.model_file;
   load_state();
   if (state_.counters.step < total_steps_) check_micro_batches();
   make_runner(trace);

@@ -22,7 +22,7 @@ std::string told(Comm& comm, const std::string& directory, const std::vector<std
   path = directory + "/" + std::to_string(comm.rank());
   std::ofstream(path, std::ios::binary) << bytes[static_cast<size_t>(comm.rank())];
   try {
-    check_same_model_file(comm, real_file_system(), plan);
+    check_same_model_file(comm, model_file_mark(real_file_system(), plan), plan);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind, ErrorKind::kData);
     return error.where + ": " + error.message + " | " + error.hint;
@@ -59,7 +59,8 @@ TEST(ModelFile, IsNotReadWhereThereIsNothingToCompare) {
   ModelPlan plan;
   plan.plugin = "/no/such/file";
   const auto alone = make_single_comm();
-  EXPECT_NO_THROW(check_same_model_file(*alone, real_file_system(), plan));
+  EXPECT_NO_THROW(check_same_model_file(*alone, "what no other rank has", plan));
+  EXPECT_EQ(model_file_mark(real_file_system(), ModelPlan{}), "") << "a model of the catalog";
 }
 
 }  // namespace

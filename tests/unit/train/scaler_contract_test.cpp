@@ -12,6 +12,7 @@ namespace gputrain {
 namespace {
 
 using testing::alone;
+using testing::AlteredSource;
 using ::testing::ElementsAre;
 using testing::Rig;
 using testing::small_plan;
@@ -218,26 +219,6 @@ TEST(Trap13OptimizerOnSkippedStep, MomentsAndCounterAreThoseOfARunWithoutIt) {
   }
 }
 
-// A sample whose values no half holds.
-class LoudSource : public Source {
- public:
-  LoudSource(std::unique_ptr<Source> source, int64_t loud) : source_(std::move(source)), loud_(loud) {}
-  int64_t size() const override { return source_->size(); }
-  std::vector<int64_t> sample_shape() const override { return source_->sample_shape(); }
-  at::ScalarType sample_type() const override { return source_->sample_type(); }
-  at::ScalarType target_type() const override { return source_->target_type(); }
-  std::vector<int64_t> target_shape() const override { return source_->target_shape(); }
-  void read(int64_t id, void* sample, void* target) const override {
-    source_->read(id, sample, target);
-    if (id == loud_) static_cast<float*>(sample)[3] = 1e6F;
-  }
-  Json fingerprint() const override { return source_->fingerprint(); }
-
- private:
-  std::unique_ptr<Source> source_;
-  int64_t loud_;
-};
-
 // Rank 1's share of step 2 has it, and no other rank's any.
 void overflow_on_rank_1(int, const CommOptions& options) {
   TempDir directory;
@@ -245,7 +226,7 @@ void overflow_on_rank_1(int, const CommOptions& options) {
   plan.train.epochs = 1;
   const int64_t loud = SampleOrder(46, plan.seed, 0)[10 + 7];
   Rig rig(plan, make_comms(options), "auto",
-          std::make_unique<LoudSource>(open_source(plan.data.train, "data.train"), loud));
+          std::make_unique<AlteredSource>(open_source(plan.data.train, "data.train"), loud, 1e6F));
   EXPECT_EQ(rig.run().step, 5);
   EXPECT_EQ(rig.state.counters.skipped, 1);
   EXPECT_EQ(rig.state.counters.updates, 4);

@@ -10,6 +10,7 @@ namespace gputrain {
 namespace {
 
 using testing::alone;
+using testing::AlteredSource;
 using ::testing::HasSubstr;
 using testing::Rig;
 using testing::small_plan;
@@ -149,33 +150,13 @@ TEST(Step, DropoutIsAFunctionOfSeedRankAndStep) {
   EXPECT_NE(loss_of(1, 0), loss_of(2, 0));
 }
 
-// Synthetic samples, one of which is NaN.
-class PoisonedSource : public Source {
- public:
-  PoisonedSource(std::unique_ptr<Source> source, int64_t bad) : source_(std::move(source)), bad_(bad) {}
-  int64_t size() const override { return source_->size(); }
-  std::vector<int64_t> sample_shape() const override { return source_->sample_shape(); }
-  at::ScalarType sample_type() const override { return source_->sample_type(); }
-  at::ScalarType target_type() const override { return source_->target_type(); }
-  std::vector<int64_t> target_shape() const override { return source_->target_shape(); }
-  void read(int64_t id, void* sample, void* target) const override {
-    source_->read(id, sample, target);
-    if (id == bad_) static_cast<float*>(sample)[3] = std::nanf("");
-  }
-  Json fingerprint() const override { return source_->fingerprint(); }
-
- private:
-  std::unique_ptr<Source> source_;
-  int64_t bad_;
-};
-
 // A sample of rank 1's share of step 2 is NaN.
 void run_into_nan(int rank, const CommOptions& options) {
   TempDir directory;
   RunPlan plan = small_plan(directory.path());
   const int64_t bad = SampleOrder(46, plan.seed, 0)[10 + 7];
   Rig rig(plan, make_comms(options), "auto",
-          std::make_unique<PoisonedSource>(open_source(plan.data.train, "data.train"), bad));
+          std::make_unique<AlteredSource>(open_source(plan.data.train, "data.train"), bad, std::nanf("")));
   std::string after_first;
   rig.runner->hooks().on_gradients = [&](int64_t step) {
     if (step == 2) after_first = rig.hash();
@@ -256,7 +237,7 @@ void run_out_of_scale(int rank, const CommOptions& options) {
   plan.train.epochs = 10;
   const int64_t bad = SampleOrder(46, plan.seed, 3)[10 + 7];  // in step 17, on rank 1
   Rig rig(plan, make_comms(options), "auto",
-          std::make_unique<PoisonedSource>(open_source(plan.data.train, "data.train"), bad));
+          std::make_unique<AlteredSource>(open_source(plan.data.train, "data.train"), bad, std::nanf("")));
   rig.runner->hooks().on_gradients = [&](int64_t) {
     at::NoGradGuard no_grad;
     rig.state.parameters()[0].grad().view(-1)[0] = NAN;

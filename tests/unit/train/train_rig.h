@@ -45,6 +45,28 @@ inline RunPlan small_plan(const std::string& output) {
   return plan;
 }
 
+// Float samples, one of which has another fourth value: NaN, one that no half holds.
+class AlteredSource : public Source {
+ public:
+  AlteredSource(std::unique_ptr<Source> source, int64_t id, float value)
+      : source_(std::move(source)), id_(id), value_(value) {}
+  int64_t size() const override { return source_->size(); }
+  std::vector<int64_t> sample_shape() const override { return source_->sample_shape(); }
+  at::ScalarType sample_type() const override { return source_->sample_type(); }
+  at::ScalarType target_type() const override { return source_->target_type(); }
+  std::vector<int64_t> target_shape() const override { return source_->target_shape(); }
+  void read(int64_t id, void* sample, void* target) const override {
+    source_->read(id, sample, target);
+    if (id == id_) static_cast<float*>(sample)[3] = value_;
+  }
+  Json fingerprint() const override { return source_->fingerprint(); }
+
+ private:
+  std::unique_ptr<Source> source_;
+  int64_t id_;
+  float value_;
+};
+
 class KeptRecords : public RecordChannel {
  public:
   void send(const Json& record) override { records.push_back(record); }
