@@ -22,7 +22,8 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, co
 }  // namespace
 
 at::Tensor widened(const at::Tensor& logits) {
-  return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+  const bool wide = logits.scalar_type() == at::kDouble || logits.scalar_type() == at::kFloat;
+  return wide ? logits : logits.to(at::kFloat);
 }
 
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& targets, const CrossEntropyOptions& options) {

@@ -72,15 +72,26 @@ std::function<Agreement()> StepRunner::run_micro_batch(const Batch& batch, bool 
   const int64_t step = parts_.state.counters.step + 1;
   parts_.marker.enter(Phase::kForward, step);
   const at::Tensor loss = micro_batch_loss(batch);
-  const at::Tensor value = loss.detach().to(at::kDouble);
-  loss_sum_ = loss_sum_.defined() ? loss_sum_ + value : value;
+  const at::Tensor value = loss.detach();
+  // The host widens the loss of a single micro-batch when it reads it: one operation less.
+  loss_sum_ = loss_sum_.defined() ? loss_sum_.to(at::kDouble) + value.to(at::kDouble) : value;
   std::function<Agreement()> vote;
   if (last && options_.device.is_cpu()) vote = start_vote();
   parts_.marker.enter(Phase::kBackward, step);
   // The factor of the loss is the gradient that backward starts from: the same product, without two operations more.
-  const at::Tensor start = parts_.state.scaler.scale(at::full({}, weight, loss.options().requires_grad(false)));
+  const at::Tensor start = parts_.state.scaler.scale(filled(weight, loss));
   run_collective("backward", [&] { loss.backward(start); });
   return vote;
+}
+
+// A scalar like `loss`. Kept, for it is nearly always the one of the last step; autograd does not write to what
+// somebody else holds.
+const at::Tensor& StepRunner::filled(double weight, const at::Tensor& loss) {
+  if (!weight_.defined() || weight_value_ != weight || weight_.scalar_type() != loss.scalar_type()) {
+    weight_ = at::full({}, weight, loss.options().requires_grad(false));
+    weight_value_ = weight;
+  }
+  return weight_;
 }
 
 // A rank without samples must still take part in the reduction.

@@ -70,6 +70,7 @@ class StepRunner {
  private:
   Agreement accumulate(const std::vector<Batch>& batches, int64_t count);
   std::function<Agreement()> run_micro_batch(const Batch& batch, bool last, double weight);
+  const at::Tensor& filled(double weight, const at::Tensor& loss);
   std::function<Agreement()> run_empty();
   at::Tensor micro_batch_loss(const Batch& batch);
   std::function<Agreement()> start_vote();
@@ -87,6 +88,8 @@ class StepRunner {
   std::vector<at::Tensor> gradients_;
   at::Tensor loss_sum_;  // of this rank's samples so far, on the device
   double my_loss_ = 0;   // the same on the host, once it was read for the vote
+  at::Tensor weight_;    // what backward started from last, a scalar of weight_value_
+  double weight_value_ = 0;
 };
 
 }  // namespace gputrain

@@ -66,6 +66,7 @@ TEST_F(AgentCommandTest, RanksKeepFreedMemoryUnlessTheUserSaysOtherwise) {
   const auto command = rank_command(options, start, start.slots[0], false);
   EXPECT_THAT(command.default_environment, Contains(Pair("MALLOC_TRIM_THRESHOLD_", "9223372036854775807")));
   EXPECT_THAT(command.default_environment, Contains(Pair("MALLOC_MMAP_THRESHOLD_", "33554432")));
+  EXPECT_THAT(command.default_environment, Contains(Pair("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")));
   EXPECT_THAT(command.environment, Not(Contains(Key("MALLOC_TRIM_THRESHOLD_"))));
 }
 
