@@ -73,7 +73,7 @@ LoopResult Loop::run_to_end() {
       step(agreement);
     }
   }
-  check_any_update();
+  check_anything_learnt();
   // What the last step asks for depends on no clock: every rank knows it.
   const Due due = triggers_.due(position(counters().step), MonotonicTime{});
   if (!run_due(due, "last")) return end(agreed_stop());
@@ -82,9 +82,15 @@ LoopResult Loop::run_to_end() {
   return result;
 }
 
-// A scaler that skipped every step of a short run: not what anybody calls trained, and nothing to save.
-void Loop::check_any_update() const {
+// A scaler that skipped every step of a short run, targets that are all left out: not what anybody calls trained, and
+// nothing to save.
+void Loop::check_anything_learnt() const {
   const Counters& done = parts_.state.counters;
+  if (steps_ > 0 && counted_ == 0) {
+    throw Error(ErrorKind::kData,
+                "no target of the last " + plural(steps_, "step") + " counts: each is loss.ignore_index",
+                "step " + std::to_string(done.step), "look at the targets of data.train and at loss.ignore_index");
+  }
   if (!options_.needs_update || done.updates > 0 || done.step == 0) return;
   throw Error(ErrorKind::kNonFinite,
               "no update was made: the loss scaler skipped all " + plural(done.step, "step") + " of this run",
@@ -153,6 +159,8 @@ void Loop::step(const Agreement& agreement) {
   const double data_wait_s = std::exchange(data_wait_s_, 0);
   const StepResult result = parts_.runner.run(current_, agreement.count);
   early_ = result.next;
+  ++steps_;
+  counted_ += agreement.count;
   counters().finish_step(agreement.samples, options_.samples_per_epoch, result.skipped);
   if (parts_.evaluator == nullptr) final_metrics_["loss"] = json_number(result.loss);
   if (parts_.trace != nullptr) trace(result);

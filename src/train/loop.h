@@ -80,7 +80,7 @@ class Loop {
   MonotonicTime now() const;
   Position position(int64_t step) const;
   LoopResult run_to_end();
-  void check_any_update() const;
+  void check_anything_learnt() const;
   void fetch();
   Ballot ballot(int64_t step) const;
   Ballot early_ballot(int64_t step);
@@ -102,6 +102,7 @@ class Loop {
   EarlyStopping stopping_;
   std::vector<Batch> current_;                 // of the step being executed
   std::optional<std::vector<Batch>> fetched_;  // the next step's batches, once they are here
+  int64_t steps_ = 0, counted_ = 0;            // of this launch: steps done, and what counted in them
   std::optional<Agreement> early_;             // what the last step's vote said of the next one
   double data_wait_s_ = 0;                     // for the next step's batches
   int64_t saved_at_ = -1;

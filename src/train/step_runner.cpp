@@ -27,6 +27,24 @@ std::string describe_ids(const std::vector<Batch>& batches) {
   return count > kShown ? text + ", ... (" + std::to_string(count) + " samples)" : text;
 }
 
+std::optional<int64_t> first_non_finite(const at::Tensor& values, const std::vector<int64_t>& ids) {
+  if (!values.is_floating_point() || values.numel() == 0) return std::nullopt;
+  const at::Tensor rows = values.reshape({values.size(0), -1}).isfinite().all(1).logical_not().nonzero();
+  if (rows.size(0) == 0) return std::nullopt;
+  return ids.at(static_cast<size_t>(rows[0][0].item<int64_t>()));
+}
+
+// The usual reason for a loss that is not finite, where the data show it.
+std::string non_finite_data(const std::vector<Batch>& batches) {
+  for (const Batch& batch : batches) {
+    if (const auto id = first_non_finite(batch.inputs, batch.ids))
+      return "; the input of sample " + std::to_string(*id) + " is not finite";
+    if (const auto id = first_non_finite(batch.targets, batch.ids))
+      return "; the target of sample " + std::to_string(*id) + " is not finite";
+  }
+  return "";
+}
+
 }  // namespace
 
 StepRunner::StepRunner(const Parts& parts, const StepOptions& options, StepHooks hooks)
@@ -144,7 +162,7 @@ Vote::RankText StepRunner::blame(const std::vector<Batch>& batches) {
   std::string mine;
   if (!std::isfinite(my_loss_)) {
     mine = "the loss is not finite at " + place() + " on rank " + std::to_string(parts_.vote.rank()) + ", samples " +
-           describe_ids(batches);
+           describe_ids(batches) + non_finite_data(batches);
   }
   return parts_.vote.first_text(mine);
 }

@@ -1,4 +1,5 @@
 // Traps 2, 4, 18 and 26 and the mixing of a step: what a step's loss and gradient depend on, and what they do not.
+#include <algorithm>
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -103,6 +104,28 @@ TEST(Trap02TokensOfTheWholeStep, PaddingAndCutsDoNotChangeTheLoss) {
                                          int rank, const CommOptions& options) { train_padded(rank, options, cut); }),
               test::all_succeed(world));
   }
+}
+
+class NothingButPadding : public PaddedTokens {
+ public:
+  void read(int64_t id, void* sample, void* target) const override {
+    PaddedTokens::read(id, sample, target);
+    std::fill_n(static_cast<int64_t*>(target), kLength, kPadding);
+  }
+};
+
+// Its loss is 0 and its gradients are 0: that must not pass for a run that is done.
+TEST(Loop, ARunInWhichNoTargetCountsFails) {
+  TempDir directory;
+  Rig rig(padded_plan(directory.path()), alone(), "auto", std::make_unique<NothingButPadding>());
+  try {
+    rig.run();
+    FAIL() << "done";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind, ErrorKind::kData);
+    EXPECT_THAT(error.message, ::testing::HasSubstr("no target of the last 3 steps counts"));
+  }
+  EXPECT_TRUE(rig.records.of("checkpoint").empty());
 }
 
 // A learning rate of 0: every pass over a window must find the same gradient again.
