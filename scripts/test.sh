@@ -22,7 +22,7 @@ case "$label" in
   "" | parity | gpu | slow) need_peers; CONFIGURE_OPTIONS+=("-DGPUTRAIN_PEERS_PYTHON=$(peers_directory)/bin/python") ;;
 esac
 case "$label$all" in
-  slowno | yes) "$ROOT/scripts/shakespeare.sh" "$BUILD/shakespeare"; need_transformers; export GPUTRAIN_TRANSFORMERS; GPUTRAIN_TRANSFORMERS=$(transformers_directory) ;;
+  slowno | yes) "$ROOT/scripts/shakespeare.sh" "$BUILD/shakespeare"; need_transformers; export PEERS_TRANSFORMERS; PEERS_TRANSFORMERS=$(transformers_directory) ;;
 esac
 CONFIGURE_OPTIONS+=(-DGPUTRAIN_TESTS=ON)
 # A build folder configured by quickstart.sh lacks the tests: configure again (cheap; objects are kept).

@@ -1,6 +1,6 @@
 """The twin of our GPT against Hugging Face's GPT2LMHeadModel: names, initial weights to the bit, logits; and a file that it saved, trained from here.
 
-GPUTRAIN_TRANSFORMERS is a folder with the package (scripts/test.sh installs it).
+PEERS_TRANSFORMERS is a folder with the package (scripts/test.sh installs it).
 """
 import json
 import os
@@ -12,13 +12,13 @@ import torch
 from parity.reference_models import make_model
 from support import gp
 
-FOLDER = os.environ.get("GPUTRAIN_TRANSFORMERS", "")
+FOLDER = os.environ.get("PEERS_TRANSFORMERS", "")
 ARGS = {"size": "custom", "layers": 3, "heads": 4, "width": 32, "context": 24, "vocab_size": 61, "dropout": 0.0}
 
 
 @pytest.fixture(scope="module")
 def hugging_face():
-    assert FOLDER, "GPUTRAIN_TRANSFORMERS is not set: start this test with scripts/test.sh -L slow"
+    assert FOLDER, "PEERS_TRANSFORMERS is not set: start this test with scripts/test.sh -L slow"
     sys.path.append(FOLDER)  # behind the peers' own packages
     import transformers
 
